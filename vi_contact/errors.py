@@ -1,0 +1,160 @@
+"""Everything vi_contact raises: one hierarchy, each class one kind of mistake, messages that say what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+class ViContactError(Exception):
+    """Base of every error raised by vi_contact."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Words that list what exists, the most similar name first: "did you mean 'x'? It has a, b, c"."""
+    names = [str(item) for item in known]
+    if not names:
+        return "there are none"
+    similar = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+    return (f"did you mean '{similar[0]}'? " if similar else "") + f"known: {shown}"
+
+
+# ---------------------------------------------------------------- names and arrays
+class NameNotFoundError(ViContactError):
+    """A name that the robot does not have; lists those it has."""
+
+    what = "name"
+
+    def __init__(self, name: str, known: Iterable[str], where: str = "") -> None:
+        self.name = name
+        self.known = tuple(known)
+        prefix = f"{where}: " if where else ""
+        super().__init__(f"{prefix}no {self.what} '{name}'; {nearest(name, self.known)}")
+
+
+class LinkNotFoundError(NameNotFoundError):
+    """No link of that name."""
+
+    what = "link"
+
+
+class JointNotFoundError(NameNotFoundError):
+    """No joint of that name."""
+
+    what = "joint"
+
+
+class ArrayError(ViContactError):
+    """An array argument of the wrong shape, or with a value that is not finite."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(f"argument '{name}': {problem}")
+
+
+# ---------------------------------------------------------------- robot files
+class RobotFileError(ViContactError):
+    """A robot description that cannot be used; `path` and `line` say where."""
+
+    def __init__(self, path: Path | str, message: str, line: int | None = None) -> None:
+        self.path = Path(path)
+        self.line = line
+        place = f"{self.path}:{line}" if line else f"{self.path}"
+        super().__init__(f"{place}: {message}")
+
+
+class RobotFileNotFoundError(RobotFileError):
+    """Neither a file nor the name of a bundled robot."""
+
+
+class NotXmlError(RobotFileError):
+    """The file is not well-formed XML, or its top element is not <robot>."""
+
+
+class RobotNameError(RobotFileError):
+    """<robot> has no name."""
+
+
+class TreeError(RobotFileError):
+    """Links and joints do not form one tree: two roots, a cycle, two parents, or no link at all."""
+
+
+class DuplicateNameError(RobotFileError):
+    """Two links, joints, loop joints, springs, or contacts of the same name."""
+
+
+class JointTypeError(RobotFileError):
+    """A joint type that URDF, or vi_contact, does not know."""
+
+
+class InertiaError(RobotFileError):
+    """A mass or inertia that no body can have."""
+
+
+class AxisError(RobotFileError):
+    """A joint axis of zero length, or one the joint type cannot have."""
+
+
+class LimitError(RobotFileError):
+    """Joint limits that exclude every position, or are negative where they may not be."""
+
+
+class MimicError(RobotFileError):
+    """A mimic joint that follows an unknown joint, itself, or a circle."""
+
+
+class MotorError(RobotFileError):
+    """A motor on a joint that cannot have one, or with impossible values."""
+
+
+class ExtensionError(RobotFileError):
+    """An unknown tag or attribute in the <vi_contact> block, or a value that cannot be read."""
+
+
+class UnknownLinkError(RobotFileError):
+    """A joint, loop joint, spring, or contact that names a link the file does not have."""
+
+
+class ValueFormatError(RobotFileError):
+    """An attribute that should be a number, or three numbers, and is not; or is missing."""
+
+
+class PinocchioError(RobotFileError):
+    """pinocchio refused a file that passed our own checks; its words are in the message."""
+
+
+class StrictImportError(RobotFileError):
+    """strict=True, and the report has approximations or ignored physics; `findings` lists them all."""
+
+    def __init__(self, path: Path | str, findings: Sequence[str]) -> None:
+        self.findings = tuple(findings)
+        listing = "".join(f"\n  - {finding}" for finding in self.findings)
+        super().__init__(
+            path,
+            f"strict import refused {len(self.findings)} finding(s) that change the physics "
+            f"(load with strict=False to accept them):{listing}",
+        )
+
+
+# ---------------------------------------------------------------- robots
+class UnsupportedJointError(ViContactError):
+    """A pinocchio joint model without a maximal-coordinate counterpart here."""
+
+
+class LoopClosureError(ViContactError):
+    """No closed configuration was found; `gaps` maps each open loop to its remaining error [m or rad]."""
+
+    def __init__(self, robot: str, gaps: dict[str, float], fixed: Sequence[str]) -> None:
+        self.robot = robot
+        self.gaps = dict(gaps)
+        self.fixed = tuple(fixed)
+        gap_words = ", ".join(f"'{name}' stays open by {gap:.3g}" for name, gap in gaps.items())
+        held = f" with {', '.join(self.fixed)} held" if self.fixed else ""
+        advice = (
+            "hold fewer joints or start nearer to a closed pose"
+            if self.fixed
+            else "check the loop's points and the link lengths, or start nearer to a closed pose"
+        )
+        super().__init__(f"robot '{robot}' cannot be closed{held}: {gap_words} [m or rad]; {advice}")

@@ -1,0 +1,144 @@
+"""Contact points: declared ones, or derived from collision shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from vi_contact.robot.extension import ContactSpec
+from vi_contact.robot.parts import WORLD, Array, Contact
+from vi_contact.robot.report import Finding, Outcome
+
+if TYPE_CHECKING:
+    from vi_contact.robot.robot import Robot
+
+MAX_HULL_POINTS = 32
+"""Contact points of a mesh at most."""
+
+RIM_POINTS = 8
+"""Contact points on each rim of a cylinder."""
+
+DIRECTIONS = 1024
+"""Directions in which a mesh is searched for hull vertices; about 3.5 degrees apart."""
+
+
+def declared_contacts(robot: Robot, specs: Sequence[ContactSpec]) -> tuple[Contact, ...]:
+    """Contacts of the extension block in body coordinates; those fixed to the world cannot move."""
+    contacts = []
+    for spec in specs:
+        body, placement = robot.link_placement(spec.link)
+        if body == WORLD:
+            continue
+        contacts.append(
+            Contact(
+                spec.name,
+                body,
+                spec.link,
+                placement.act(spec.point),
+                spec.radius,
+                spec.friction,
+                "declared",
+            )
+        )
+    return tuple(contacts)
+
+
+def derived_contacts(
+    robot: Robot, geometry: pin.GeometryModel | None, friction: Mapping[str, float]
+) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
+    """Contacts of all collision shapes on moving bodies, and what was approximated."""
+    by_link: dict[str, list[tuple[int, Array, float, str]]] = {}
+    findings: list[Finding] = []
+    for shape in geometry.geometryObjects if geometry is not None else ():
+        body = shape.parentJoint - 1
+        if body == WORLD:
+            continue
+        link = robot.model.frames[shape.parentFrame].name
+        points, radius, source, approximation = shape_points(shape.geometry)
+        if approximation:
+            element = f"link '{link}'/collision"
+            findings.append(
+                Finding(Outcome.APPROXIMATED, element, approximation, robot.file, physics=True)
+            )
+        com = robot.bodies[body].com
+        for point in points:
+            p_BC = shape.placement.act(point) - com
+            by_link.setdefault(link, []).append((body, p_BC, radius, source))
+    contacts = []
+    for link, entries in by_link.items():
+        for k, (body, p_BC, radius, source) in enumerate(entries):
+            name = link if len(entries) == 1 else f"{link}_{k}"
+            contacts.append(Contact(name, body, link, p_BC, radius, friction.get(link), source))
+    return tuple(contacts), tuple(findings)
+
+
+def shape_points(shape: coal.CollisionGeometry) -> tuple[Array, float, str, str]:
+    """Points (n, 3) in the shape's frame, their radius, the shape's name, what was approximated."""
+    if isinstance(shape, coal.Sphere):
+        return np.zeros((1, 3)), float(shape.radius), "sphere", ""
+    if isinstance(shape, coal.Box):
+        corners = np.array(list(product((-1.0, 1.0), repeat=3))) * np.ravel(shape.halfSide)
+        return corners, 0.0, "box", ""
+    if isinstance(shape, coal.Capsule):
+        ends = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]]) * float(shape.halfLength)
+        return ends, float(shape.radius), "capsule", ""
+    if isinstance(shape, coal.Cylinder):
+        radius, half = float(shape.radius), float(shape.halfLength)
+        angles = 2.0 * np.pi * np.arange(RIM_POINTS) / RIM_POINTS
+        rim = np.stack([radius * np.cos(angles), radius * np.sin(angles)], axis=1)
+        points = np.vstack([np.column_stack([rim, np.full(RIM_POINTS, z)]) for z in (-half, half)])
+        sag = radius * (1.0 - np.cos(np.pi / RIM_POINTS))
+        return points, 0.0, "cylinder", (
+            f"cylinder as {2 * RIM_POINTS} rim points, flat by at most {1e3 * sag:.2g} mm"
+        )  # fmt: skip
+    vertices = mesh_vertices(shape)
+    points, depth = reduced_hull(vertices)
+    return points, 0.0, "mesh", (
+        f"mesh as {len(points)} hull vertices of {len(vertices)}, inside its hull by at most "
+        f"{1e3 * depth:.2g} mm"
+    ) if depth > 0.0 else ""  # fmt: skip
+
+
+def mesh_vertices(shape: coal.CollisionGeometry) -> Array:
+    """(n, 3) vertices of a triangle mesh or convex polytope."""
+    if isinstance(shape, coal.BVHModelBase):
+        return np.array(shape.vertices())
+    if isinstance(shape, coal.ConvexBase):
+        return np.array(shape.points())
+    box = shape.aabb_local  # ellipsoid, cone: no vertices of their own
+    return np.array(list(product(*zip(box.min_, box.max_, strict=True))))
+
+
+def reduced_hull(vertices: Array) -> tuple[Array, float]:
+    """At most 32 hull vertices, and how far the hull reaches beyond theirs at most [m].
+
+    Support points in evenly spread directions; while there are too many, the ones whose
+    neighbours cover them best are left out (farthest-point order).
+    """
+    directions = _even_directions(DIRECTIONS)
+    support = vertices @ directions.T
+    hull = np.unique(vertices[support.argmax(axis=0)], axis=0)
+    if len(hull) > MAX_HULL_POINTS:
+        chosen = [int(hull[:, 2].argmin())]
+        distance = np.linalg.norm(hull - hull[chosen[0]], axis=1)
+        while len(chosen) < MAX_HULL_POINTS:
+            chosen.append(int(distance.argmax()))
+            distance = np.minimum(distance, np.linalg.norm(hull - hull[chosen[-1]], axis=1))
+        hull = hull[chosen]
+    depth = float((support.max(axis=0) - (hull @ directions.T).max(axis=0)).max())
+    return hull, max(depth, 0.0)
+
+
+def _even_directions(count: int) -> Array:
+    """(count, 3) unit vectors on a golden spiral, with the six axes among them."""
+    k = np.arange(count) + 0.5
+    z = 1.0 - 2.0 * k / count
+    azimuth = np.pi * (1.0 + 5.0**0.5) * k
+    radius = np.sqrt(1.0 - z * z)
+    spiral = np.stack([radius * np.cos(azimuth), radius * np.sin(azimuth), z], axis=1)
+    return np.vstack([np.eye(3), -np.eye(3), spiral])

@@ -1,0 +1,185 @@
+"""What a robot is made of, as plain immutable records.
+
+Body frames have their origin at the body's centre of mass and the axes of the pinocchio joint
+that carries the body. Body index -1 is the world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+WORLD = -1
+
+
+class JointKind(IntEnum):
+    """Kinds of joints and loop joints; the value is the code the compiled step uses."""
+
+    FLOATING = 0
+    REVOLUTE = 1
+    PRISMATIC = 2
+    FIXED = 3
+    SPHERICAL = 4
+    PLANAR = 5
+    UNIVERSAL = 6
+
+    @property
+    def rows(self) -> int:
+        """Number of scalar constraints between the two bodies."""
+        return (0, 5, 5, 6, 3, 3, 4)[self]
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Position and orientation of a frame in another: `p` (3,) [m], `quat_xyzw` (4,)."""
+
+    p: Array
+    quat_xyzw: Array
+
+    @staticmethod
+    def from_se3(placement: pin.SE3) -> Pose:
+        return Pose(
+            placement.translation.copy(), pin.Quaternion(placement.rotation).coeffs().copy()
+        )
+
+    @property
+    def vector(self) -> Array:
+        """(7,): position, then quaternion x y z w."""
+        return np.concatenate([self.p, self.quat_xyzw])
+
+
+@dataclass(frozen=True)
+class Body:
+    """A rigid body: a pinocchio joint with all links fixed to it."""
+
+    name: str
+    """The link that moves with the joint."""
+    links: tuple[str, ...]
+    """Every link merged into this body, `name` first."""
+    mass: float
+    """[kg]; may be zero for a link inside the tree whose subtree has mass."""
+    com: Array
+    """(3,) centre of mass in the joint's frame [m]."""
+    inertia: Array
+    """(3, 3) about the centre of mass, in the axes of the joint's frame [kg m2]."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Two bodies held together: the joint frame F fixed on the parent meets G fixed on the child."""
+
+    name: str
+    kind: JointKind
+    parent: int
+    """Body index, or -1 for the world."""
+    child: int
+    frame_parent: Pose
+    """F in the parent's body frame."""
+    frame_child: Pose
+    """G in the child's body frame."""
+    axis: Array
+    """(3,) unit vector with the same components in F and G: rotation, translation, or plane normal."""
+    axis2: Array
+    """(3,) second axis of a universal joint, in G."""
+
+
+@dataclass(frozen=True)
+class Joint(Connection):
+    """A joint of the tree; joint i carries body i and is pinocchio's joint i + 1."""
+
+    idx_q: int
+    nq: int
+    idx_v: int
+    nv: int
+    lower: Array
+    """(nv,) [m or rad], -inf where there is none."""
+    upper: Array
+    effort: Array
+    """(nv,) largest torque or force [N m or N], inf where there is none."""
+    velocity: Array
+    """(nv,) largest speed [rad/s or m/s], inf where there is none."""
+    damping: Array
+    """(nv,) viscous [N m s/rad or N s/m]."""
+    friction: Array
+    """(nv,) Coulomb [N m or N]."""
+    armature: Array
+    """(nv,) reflected rotor inertia, gear squared times the rotor's [kg m2 or kg]."""
+    continuous: bool
+    """A revolute joint without limits that pinocchio stores as cosine and sine."""
+    actuated: bool
+
+
+@dataclass(frozen=True)
+class Loop(Connection):
+    """A loop joint: closes a cycle that the tree leaves open."""
+
+    links: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: q = multiplier q_source + offset (both with one coordinate)."""
+
+    joint: int
+    source: int
+    multiplier: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class Motor:
+    """An electric motor with gear on a joint; limits that are not given are infinite."""
+
+    joint: int
+    torque_constant: float
+    """[N m/A] at the rotor."""
+    resistance: float
+    """[ohm]."""
+    voltage: float
+    """[V]."""
+    current_limit: float
+    """[A]."""
+    gear_ratio: float
+    """Rotor turns per joint turn."""
+    rotor_inertia: float
+    """[kg m2] at the rotor."""
+
+
+@dataclass(frozen=True)
+class Spring:
+    """A linear spring and damper between two points."""
+
+    name: str
+    body_1: int
+    p_1: Array
+    """(3,) in the frame of body 1 [m]."""
+    body_2: int
+    p_2: Array
+    stiffness: float
+    """[N/m]."""
+    rest_length: float
+    """[m]."""
+    damping: float
+    """[N s/m]."""
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A small sphere on a body that may touch the ground."""
+
+    name: str
+    body: int
+    link: str
+    p_BC: Array
+    """(3,) its centre in the body frame [m]."""
+    radius: float
+    """[m]; zero for a point."""
+    friction: float | None
+    """Coefficient, None for the ground's."""
+    source: str
+    """Where it comes from: "declared", or the collision shape."""

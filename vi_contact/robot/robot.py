@@ -1,0 +1,258 @@
+"""The robot: constant description, in minimal (pinocchio) and maximal coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from vi_contact.errors import ArrayError, LinkNotFoundError
+from vi_contact.robot import closure, maximal
+from vi_contact.robot.closure import Mobility
+from vi_contact.robot.gyration import gyration_findings
+from vi_contact.robot.maximal import MaximalState
+from vi_contact.robot.parts import (
+    WORLD,
+    Array,
+    Body,
+    Contact,
+    Joint,
+    JointKind,
+    Loop,
+    Mimic,
+    Motor,
+    Spring,
+)
+from vi_contact.robot.report import Finding, ImportReport
+
+Geometry = Callable[[], "pin.GeometryModel | None"]
+ContactSource = Callable[["Robot"], tuple[tuple[Contact, ...], tuple[Finding, ...]]]
+
+
+class Robot:
+    """A robot loaded from a URDF or a pinocchio model; immutable.
+
+    Made by `load_robot` and `from_pinocchio`. Meshes are read when contacts, pictures or the
+    report are first asked for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: pin.Model,
+        bodies: tuple[Body, ...],
+        joints: tuple[Joint, ...],
+        loops: tuple[Loop, ...] = (),
+        mimics: tuple[Mimic, ...] = (),
+        motors: tuple[Motor, ...] = (),
+        springs: tuple[Spring, ...] = (),
+        findings: tuple[Finding, ...] = (),
+        contact_source: ContactSource | None = None,
+        collision: Geometry = lambda: None,
+        visual: Geometry = lambda: None,
+        file: str = "",
+    ) -> None:
+        self.name = name
+        self.file = file
+        """Name of the file it was loaded from, if any."""
+        self.model = model
+        self.data = model.createData()
+        """Work space of the kinematics; not state."""
+        self.bodies = bodies
+        self.joints = joints
+        self.loops = loops
+        self.mimics = mimics
+        self.motors = motors
+        self.springs = springs
+        self._findings = findings
+        self._contact_source = contact_source
+        self._collision = collision
+        self._visual = visual
+
+    def __repr__(self) -> str:
+        return (
+            f"Robot('{self.name}', {len(self.bodies)} bodies, nq={self.nq}, nv={self.nv}, "
+            f"nu={self.nu}, {len(self.loops)} loops, {self.mass:.4g} kg)"
+        )
+
+    # ------------------------------------------------------------ sizes and names
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates, as in pinocchio."""
+        return int(self.model.nq)
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates, as in pinocchio."""
+        return int(self.model.nv)
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs: one per actuated velocity coordinate (three for a spherical joint)."""
+        return len(self.actuated_dofs)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        return tuple(joint.name for joint in self.joints)
+
+    @cached_property
+    def actuated_joints(self) -> tuple[str, ...]:
+        return tuple(joint.name for joint in self.joints if joint.actuated)
+
+    @cached_property
+    def actuated_dofs(self) -> Array:
+        """(nu,) index in v of every input."""
+        dofs = [
+            np.arange(joint.idx_v, joint.idx_v + joint.nv)
+            for joint in self.joints
+            if joint.actuated
+        ]
+        return np.concatenate(dofs) if dofs else np.zeros(0, dtype=int)
+
+    @cached_property
+    def base_dofs(self) -> Array:
+        """Indices in v of a free base; empty for a fixed one."""
+        base = self.joints[0] if self.joints else None
+        if base is None or base.kind is not JointKind.FLOATING or base.parent != WORLD:
+            return np.zeros(0, dtype=int)
+        return np.arange(base.idx_v, base.idx_v + base.nv)
+
+    @cached_property
+    def link_names(self) -> tuple[str, ...]:
+        """Every link of the description, those merged into a body or fixed to the world included."""
+        return tuple(f.name for f in self.model.frames if f.type == pin.FrameType.BODY)
+
+    @cached_property
+    def mass(self) -> float:
+        """Total mass of all links, those fixed to the world included [kg]."""
+        return float(sum(inertia.mass for inertia in self.model.inertias))
+
+    def link_placement(self, link: str) -> tuple[int, pin.SE3]:
+        """The body that carries a link, and the link's frame in the body frame."""
+        if link not in self.link_names:
+            raise LinkNotFoundError(link, self.link_names, f"robot '{self.name}'")
+        frame = self.model.frames[self.model.getFrameId(link, pin.FrameType.BODY)]
+        body = frame.parentJoint - 1
+        com = self.bodies[body].com if body != WORLD else np.zeros(3)
+        return body, pin.SE3(frame.placement.rotation, frame.placement.translation - com)
+
+    # ------------------------------------------------------------ geometry
+    @cached_property
+    def collision_model(self) -> pin.GeometryModel | None:
+        return self._collision()
+
+    @cached_property
+    def visual_model(self) -> pin.GeometryModel | None:
+        return self._visual()
+
+    @cached_property
+    def _contacts_and_findings(self) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
+        return self._contact_source(self) if self._contact_source else ((), ())
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """Spheres and points that may touch the ground."""
+        return self._contacts_and_findings[0]
+
+    @cached_property
+    def contact_names(self) -> tuple[str, ...]:
+        return tuple(contact.name for contact in self.contacts)
+
+    @cached_property
+    def report(self) -> ImportReport:
+        """What was used, approximated and ignored; `print(robot.report)` is a table."""
+        shapes = gyration_findings(self)
+        return ImportReport(self, (*self._findings, *self._contacts_and_findings[1], *shapes))
+
+    # ------------------------------------------------------------ configurations
+    @cached_property
+    def _neutral(self) -> Array:
+        q = pin.neutral(self.model)
+        for joint in self.joints:
+            if joint.nq == 1:
+                q[joint.idx_q] = np.clip(q[joint.idx_q], joint.lower[0], joint.upper[0])
+        return closure.close_loops(self, q, ()) if self.loops or self.mimics else q
+
+    def neutral(self) -> Array:
+        """(nq,) pinocchio's neutral configuration, moved inside the joint limits, every loop closed."""
+        return self._neutral.copy()
+
+    def close_loops(self, q: ArrayLike, fixed: Sequence[str] = ()) -> Array:
+        """(nq,) the closed configuration nearest to q with the joints in `fixed` held.
+
+        Raises LoopClosureError if there is none.
+        """
+        if isinstance(fixed, str):
+            fixed = (fixed,)
+        return closure.close_loops(self, self.check_q(q), fixed)
+
+    def loop_error(self, q: ArrayLike) -> float:
+        """Largest error of a loop or mimic joint [m or rad]."""
+        return float(np.abs(closure.closure_rows(self, self.check_q(q))[0]).max(initial=0.0))
+
+    @cached_property
+    def mobility(self) -> Mobility:
+        """Rows and rank of all constraints, and the degrees of freedom left."""
+        return closure.mobility(self, self._neutral)
+
+    def joint_position(self, q: Array, joint: int) -> float:
+        """Angle or travel of a joint with one degree of freedom [rad or m]."""
+        part = self.joints[joint]
+        if part.continuous:
+            return float(np.arctan2(q[part.idx_q + 1], q[part.idx_q]))
+        return float(q[part.idx_q])
+
+    def to_maximal(self, q: ArrayLike, v: ArrayLike | None = None) -> MaximalState:
+        """Poses and velocities of every body from q (nq,) and v (nv,), zero if not given."""
+        velocity = np.zeros(self.nv) if v is None else self.check_v(v)
+        return maximal.to_maximal(self.model, self.data, self.bodies, self.check_q(q), velocity)
+
+    def to_minimal(
+        self, state: MaximalState, near: ArrayLike | None = None
+    ) -> tuple[Array, Array]:
+        """q (nq,) and v (nv,) of given body poses and velocities.
+
+        Poses do not tell full turns of a revolute joint or the sign of a quaternion: both are
+        taken closest to the configuration `near`, the neutral one if not given.
+        """
+        reference = self._neutral if near is None else self.check_q(near)
+        return maximal.to_minimal(self.bodies, self.joints, state, reference)
+
+    # ------------------------------------------------------------ arguments
+    def check_q(self, q: ArrayLike) -> Array:
+        """q as an array (nq,) of finite numbers with unit quaternions and unit cosine-sine pairs."""
+        array = check_array("q", q, self.nq)
+        for joint in self.joints:
+            unit = {JointKind.FLOATING: 4, JointKind.SPHERICAL: 4, JointKind.PLANAR: 2}.get(
+                joint.kind, 2 if joint.continuous else 0
+            )
+            if unit:
+                end = joint.idx_q + joint.nq
+                norm = np.linalg.norm(array[end - unit : end])
+                if abs(norm - 1.0) > 1e-6:
+                    what = "quaternion x y z w" if unit == 4 else "cosine and sine"
+                    raise ArrayError(
+                        "q",
+                        f"the {what} of joint '{joint.name}' at q[{end - unit}:{end}] has length "
+                        f"{norm:.6g}, not 1; robot.neutral() is a valid configuration",
+                    )
+        return array
+
+    def check_v(self, v: ArrayLike) -> Array:
+        return check_array("v", v, self.nv)
+
+
+def check_array(name: str, value: ArrayLike, size: int) -> Array:
+    """A fresh (size,) array of finite doubles, or ArrayError."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArrayError(name, f"cannot be read as {size} numbers") from None
+    if array.shape != (size,):
+        raise ArrayError(name, f"has shape {array.shape}, needed is ({size},)")
+    if not np.isfinite(array).all():
+        raise ArrayError(name, f"entry {int(np.flatnonzero(~np.isfinite(array))[0])} is not finite")
+    return array
