@@ -19,6 +19,7 @@ from vi_contact.robot.parts import (
     Array,
     Body,
     Contact,
+    Indices,
     Joint,
     JointKind,
     Loop,
@@ -103,7 +104,7 @@ class Robot:
         return tuple(joint.name for joint in self.joints if joint.actuated)
 
     @cached_property
-    def actuated_dofs(self) -> Array:
+    def actuated_dofs(self) -> Indices:
         """(nu,) index in v of every input."""
         dofs = [
             np.arange(joint.idx_v, joint.idx_v + joint.nv)
@@ -113,7 +114,7 @@ class Robot:
         return np.concatenate(dofs) if dofs else np.zeros(0, dtype=int)
 
     @cached_property
-    def base_dofs(self) -> Array:
+    def base_dofs(self) -> Indices:
         """Indices in v of a free base; empty for a fixed one."""
         base = self.joints[0] if self.joints else None
         if base is None or base.kind is not JointKind.FLOATING or base.parent != WORLD:
@@ -122,7 +123,7 @@ class Robot:
 
     @cached_property
     def link_names(self) -> tuple[str, ...]:
-        """Every link of the description, those merged into a body or fixed to the world included."""
+        """Every link, those merged into a body or fixed to the world included."""
         return tuple(f.name for f in self.model.frames if f.type == pin.FrameType.BODY)
 
     @cached_property
@@ -177,7 +178,7 @@ class Robot:
         return closure.close_loops(self, q, ()) if self.loops or self.mimics else q
 
     def neutral(self) -> Array:
-        """(nq,) pinocchio's neutral configuration, moved inside the joint limits, every loop closed."""
+        """(nq,) pinocchio's neutral configuration inside the limits with every loop closed."""
         return self._neutral.copy()
 
     def close_loops(self, q: ArrayLike, fixed: Sequence[str] = ()) -> Array:
@@ -210,9 +211,7 @@ class Robot:
         velocity = np.zeros(self.nv) if v is None else self.check_v(v)
         return maximal.to_maximal(self.model, self.data, self.bodies, self.check_q(q), velocity)
 
-    def to_minimal(
-        self, state: MaximalState, near: ArrayLike | None = None
-    ) -> tuple[Array, Array]:
+    def to_minimal(self, state: MaximalState, near: ArrayLike | None = None) -> tuple[Array, Array]:
         """q (nq,) and v (nv,) of given body poses and velocities.
 
         Poses do not tell full turns of a revolute joint or the sign of a quaternion: both are
@@ -223,7 +222,7 @@ class Robot:
 
     # ------------------------------------------------------------ arguments
     def check_q(self, q: ArrayLike) -> Array:
-        """q as an array (nq,) of finite numbers with unit quaternions and unit cosine-sine pairs."""
+        """q as (nq,) finite numbers with unit quaternions and unit cosine-sine pairs."""
         array = check_array("q", q, self.nq)
         for joint in self.joints:
             unit = {JointKind.FLOATING: 4, JointKind.SPHERICAL: 4, JointKind.PLANAR: 2}.get(

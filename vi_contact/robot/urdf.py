@@ -171,7 +171,9 @@ def _find(path: str | os.PathLike[str]) -> Path:
 
 def _root_link(root: etree._Element) -> str:
     children = {joint.find("child").get("link") for joint in root.findall("joint")}
-    return next(str(link.get("name")) for link in root.findall("link") if link.get("name") not in children)
+    return next(
+        str(link.get("name")) for link in root.findall("link") if link.get("name") not in children
+    )
 
 
 def _said(base: str | None) -> Base:
@@ -179,9 +181,7 @@ def _said(base: str | None) -> Base:
 
 
 # ---------------------------------------------------------------- the tree
-def _build_model(
-    root: etree._Element, file: Path, base: Base, extension: Extension
-) -> pin.Model:
+def _build_model(root: etree._Element, file: Path, base: Base, extension: Extension) -> pin.Model:
     text = etree.tostring(root, encoding="unicode")
     names = {joint.get("name") for joint in root.findall("joint")}
     root_joint = "root_joint" if "root_joint" not in names else "vi_contact_root_joint"
@@ -211,7 +211,7 @@ def _apply_limits(model: pin.Model, checker: Checker) -> None:
 
 
 def _inertia_findings(model: pin.Model, file: str) -> list[Finding]:
-    """Completes the inertias of the model; says which, and which massless links stay as they are."""
+    """Completes the model's inertias; says which, and which massless links stay as they are."""
     completed = {i: (mass, moment) for i, mass, moment in assembly.complete_inertias(model)}
     findings = []
     for i in range(1, model.njoints):
@@ -428,4 +428,3 @@ class _Geometry:
                 shape = geometry.geometryObjects[geometry.getGeometryId(name)]
                 shape.geometry = coal.Capsule(radius, length)
         return geometry
-
