@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 from support import example
 from urdf_text import INERTIAL, extension, joint, link, robot, write
 
@@ -164,3 +165,25 @@ def test_quadruped_feet_are_spheres_of_the_file():
     feet = [contact for contact in loaded.contacts if contact.link.endswith("_foot")]
     assert sorted(contact.name for contact in feet) == ["FL_foot", "FR_foot", "RL_foot", "RR_foot"]
     assert {contact.source for contact in feet} == {"sphere"}
+
+
+@pytest.mark.parametrize("name", ["fly_hopper", "fly_hopper_rail", "jumper", "jumper_free"])
+@pytest.mark.parametrize("height", [0.0, -0.3])
+def test_robot_is_put_on_the_ground(name, height):
+    loaded = vc.load_robot(name)
+    q = loaded.on_ground(loaded.neutral(), height)
+    state = loaded.to_maximal(q)
+    [foot] = loaded.contacts
+    R_WB = Rotation.from_quat(state.quat_WB_xyzw[foot.body]).as_matrix()
+    centre = state.p_WB[foot.body] + R_WB @ foot.p_BC
+    assert centre[2] - foot.radius == pytest.approx(height, abs=1e-14)
+    assert loaded.loop_error(q) < 1e-12
+
+
+def test_robot_that_cannot_be_put_on_the_ground(tmp_path):
+    walker = vc.load_robot("walker")  # its slide is horizontal
+    with pytest.raises(vc.errors.PlacementError, match="vertical slide"):
+        walker.on_ground(walker.neutral())
+    bare = load(tmp_path)
+    with pytest.raises(vc.errors.PlacementError, match="no contacts"):
+        bare.on_ground(bare.neutral())

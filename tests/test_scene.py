@@ -29,13 +29,18 @@ def test_every_shape_is_drawn_where_pinocchio_puts_it(name):
     assert objects <= placed
 
 
-def test_camera_looks_at_the_robot():
+def test_robot_stands_on_the_ground_in_the_middle_of_the_view():
     robot = vc.load_robot("fly_hopper")
     parts = commands(robot_page(robot))
-    [camera] = [part for part in parts if part["path"] == "/Cameras/default"]
-    matrix = np.array(camera["matrix"]).reshape(4, 4, order="F")
-    lower, upper = bounding_box(robot, robot.visual_model, robot.neutral())
-    np.testing.assert_allclose(matrix[:3, 3], 0.5 * (lower + upper), atol=1e-6)
+    place = {
+        part["path"]: np.array(part["matrix"]).reshape(4, 4, order="F")[:3, 3]
+        for part in parts
+        if part["type"] == "set_transform"
+    }
+    standing = robot.on_ground(robot.neutral())
+    lower, upper = bounding_box(robot, robot.visual_model, standing)
+    np.testing.assert_allclose(place["/meshcat/robot"], -0.5 * (lower + upper), atol=1e-12)
+    np.testing.assert_array_equal(place["/meshcat/robot"], place["/meshcat/ground"])
 
 
 def test_page_needs_no_network():

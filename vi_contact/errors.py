@@ -143,6 +143,10 @@ class UnsupportedJointError(ViContactError):
     """A pinocchio joint model without a maximal-coordinate counterpart here."""
 
 
+class PlacementError(ViContactError):
+    """A robot that cannot be put on the ground: no contacts, or nothing to lift it by."""
+
+
 class LoopClosureError(ViContactError):
     """No closed configuration was found; `gaps` maps open loops to their error [m or rad]."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from vi_contact.errors import ArrayError, LinkNotFoundError
+from vi_contact.errors import ArrayError, LinkNotFoundError, PlacementError
 from vi_contact.robot import closure, maximal
 from vi_contact.robot.closure import Mobility
 from vi_contact.robot.gyration import gyration_findings
@@ -189,6 +189,36 @@ class Robot:
         if isinstance(fixed, str):
             fixed = (fixed,)
         return closure.close_loops(self, self.check_q(q), fixed)
+
+    def on_ground(self, q: ArrayLike, height: float = 0.0) -> Array:
+        """(nq,) q with the base lifted or lowered so that the lowest contact touches z = height.
+
+        The base is a free one, or one on a vertical slide. Raises PlacementError otherwise.
+        """
+        configuration = self.check_q(q)
+        base = self.joints[0] if self.joints else None
+        if len(self.base_dofs):
+            index, direction = 2, 1.0
+        elif base is not None and base.kind is JointKind.PRISMATIC and base.parent == WORLD:
+            R_WF = maximal.rotation_matrices(base.frame_parent.quat_xyzw)
+            index, direction = base.idx_q, float((R_WF @ base.axis)[2])
+        else:
+            index, direction = 0, 0.0
+        if abs(direction) < 0.999:
+            raise PlacementError(
+                f"robot '{self.name}' has neither a free base nor one on a vertical slide; set its "
+                "configuration by hand"
+            )
+        if not self.contacts:
+            raise PlacementError(f"robot '{self.name}' has no contacts that could touch the ground")
+        state = self.to_maximal(configuration)
+        R_WB = maximal.rotation_matrices(state.quat_WB_xyzw)
+        lowest = min(
+            state.p_WB[contact.body, 2] + R_WB[contact.body, 2] @ contact.p_BC - contact.radius
+            for contact in self.contacts
+        )
+        configuration[index] += (height - lowest) / direction
+        return configuration
 
     def loop_error(self, q: ArrayLike) -> float:
         """Largest error of a loop or mimic joint [m or rad]."""

@@ -82,12 +82,13 @@ def load_robot(
     base = base or _said(extension.base) or ("fixed" if root_link == "world" else "free")
     model = _build_model(prepared, file, base, extension)
     _apply_limits(model, checker)
-    findings += _transmission_findings(prepared, file)
-    motors = _apply_motors(model, extension.motors, _transmissions(prepared, file))
+    driven = _transmissions(prepared, file)
+    findings += _transmission_findings(prepared, file, driven)
+    motors = _apply_motors(model, extension.motors, driven)
     findings += _inertia_findings(model, file.name)
 
     declared = [motor.joint for motor in extension.motors]
-    declared += [joint for joint in _transmissions(prepared, file) if model.existJointName(joint)]
+    declared += [joint for joint in driven if model.existJointName(joint)]
     actuated = set(declared) or _movable(model)
     bodies = assembly.bodies_of(model)
     joints = assembly.joints_of(model, bodies, actuated - set(checker.mimics))
@@ -255,10 +256,12 @@ def _transmissions(root: etree._Element, file: Path) -> dict[str, float]:
     return driven
 
 
-def _transmission_findings(root: etree._Element, file: Path) -> list[Finding]:
+def _transmission_findings(
+    root: etree._Element, file: Path, driven: Iterable[str]
+) -> list[Finding]:
     joints = {joint.get("name"): joint for joint in root.findall("joint")}
     findings = []
-    for name in _transmissions(root, file):
+    for name in driven:
         if name not in joints:
             message = f"drives the joint '{name}', which this file does not have"
         elif joints[name].get("type") == "fixed":

@@ -17,7 +17,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from vi_contact.errors import ViContactError
+from vi_contact.errors import PlacementError, ViContactError
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 
@@ -41,13 +41,13 @@ class _Recorder:
 
 
 def robot_page(robot: Robot, q: ArrayLike | None = None) -> str:
-    """An HTML page with the robot in configuration q, the neutral one if not given."""
+    """An HTML page with the robot in configuration q; neutral on the ground if not given."""
     import meshcat
     import meshcat.geometry
     import meshcat.transformations
     from pinocchio.visualize import MeshcatVisualizer
 
-    configuration = robot.neutral() if q is None else robot.check_q(q)
+    configuration = _picture_configuration(robot) if q is None else robot.check_q(q)
     shapes = robot.visual_model
     if shapes is None or shapes.ngeoms == 0:
         shapes = robot.collision_model
@@ -63,7 +63,7 @@ def robot_page(robot: Robot, q: ArrayLike | None = None) -> str:
 
     lower, upper = bounding_box(robot, shapes, configuration)
     size = float(np.linalg.norm(upper - lower))
-    ground = scene["ground"]
+    ground = scene["ground"]["plate"]
     ground.set_object(
         meshcat.geometry.Box([20.0 * size, 20.0 * size, 0.01 * size]),
         meshcat.geometry.MeshLambertMaterial(color=0xD9DEE5),
@@ -74,13 +74,22 @@ def robot_page(robot: Robot, q: ArrayLike | None = None) -> str:
     scene["/Axes"].set_property("visible", False)
     scene["/Background"].set_property("top_color", [0.90, 0.93, 0.97])
     scene["/Background"].set_property("bottom_color", [0.76, 0.81, 0.88])
-    # the camera circles the origin of its node: put that in the robot's middle
-    centre = 0.5 * (lower + upper)
-    scene["/Cameras/default"].set_transform(meshcat.transformations.translation_matrix(centre))
+    # the camera circles the origin: bring the robot's middle there
+    to_middle = meshcat.transformations.translation_matrix(-0.5 * (lower + upper))
+    scene["robot"].set_transform(to_middle)
+    scene["ground"].set_transform(to_middle)
     distance = 0.5 * size / np.tan(0.5 * FIELD_OF_VIEW)
     x, y, z = VIEW_DIRECTION / np.linalg.norm(VIEW_DIRECTION) * distance
     scene["/Cameras/default/rotated/<object>"].set_property("position", [x, z, -y])
     return _page(f"{robot.name} - vi_contact", recorder.commands)
+
+
+def _picture_configuration(robot: Robot) -> Array:
+    """The neutral configuration, standing on the ground if the robot can be lifted."""
+    try:
+        return robot.on_ground(robot.neutral())
+    except PlacementError:
+        return robot.neutral()
 
 
 def save_robot_page(robot: Robot, path: str | Path, q: ArrayLike | None = None) -> Path:
