@@ -1,5 +1,7 @@
 """Minimal coordinates to maximal ones and back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -99,6 +101,27 @@ def test_bad_configurations_are_refused(q, message):
         robot.to_maximal(q)
     with pytest.raises(vc.errors.ArrayError, match=message):
         robot.close_loops(q)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("p_WB", np.zeros((2, 3)), r"shape \(2, 3\), needed is \(5, 3\)"),
+        ("v_WB", np.full((5, 3), np.nan), "not finite"),
+        ("quat_WB_xyzw", np.zeros((5, 4)), "row 0 has length 0"),
+    ],
+)
+def test_bad_states_are_refused(field, value, message):
+    robot = vc.load_robot("fly_hopper")
+    state = replace(robot.to_maximal(robot.neutral()), **{field: value})
+    with pytest.raises(vc.errors.ArrayError, match=message):
+        robot.to_minimal(state)
+
+
+def test_state_of_the_wrong_kind_is_refused():
+    robot = vc.load_robot("fly_hopper")
+    with pytest.raises(vc.errors.ArgumentError, match="a MaximalState"):
+        robot.to_minimal(None)
 
 
 def test_bad_velocity_is_refused():

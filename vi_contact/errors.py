@@ -54,6 +54,17 @@ class ArrayError(ViContactError):
         super().__init__(f"argument '{name}': {problem}")
 
 
+class ArgumentError(ViContactError):
+    """An argument of the wrong kind; the message says what it can be."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name = name
+        shown = repr(value)
+        super().__init__(
+            f"{name} is {shown if len(shown) <= 80 else shown[:77] + '...'}; it can be {expected}"
+        )
+
+
 # ---------------------------------------------------------------- robot files
 class RobotFileError(ViContactError):
     """A robot description that cannot be used; `path` and `line` say where."""
@@ -143,6 +154,14 @@ class UnsupportedJointError(ViContactError):
     """A pinocchio joint model without a maximal-coordinate counterpart here."""
 
 
+class ModelError(ViContactError):
+    """A pinocchio model with masses, inertias or limits that no robot has."""
+
+
+class RobotSizeError(ViContactError):
+    """A robot with more degrees of freedom than pinocchio has memory to work with."""
+
+
 class PlacementError(ViContactError):
     """A robot that cannot be put on the ground: no contacts, or nothing to lift it by."""
 
@@ -150,7 +169,9 @@ class PlacementError(ViContactError):
 class LoopClosureError(ViContactError):
     """No closed configuration was found; `gaps` maps open loops to their error [m or rad]."""
 
-    def __init__(self, robot: str, gaps: dict[str, float], fixed: Sequence[str]) -> None:
+    def __init__(
+        self, robot: str, gaps: dict[str, float], fixed: Sequence[str], place: str = ""
+    ) -> None:
         self.robot = robot
         self.gaps = dict(gaps)
         self.fixed = tuple(fixed)
@@ -161,6 +182,7 @@ class LoopClosureError(ViContactError):
             if self.fixed
             else "check the loop's points and the link lengths, or start nearer to a closed pose"
         )
+        where = f"{place}: " if place else ""
         super().__init__(
-            f"robot '{robot}' cannot be closed{held}: {gap_words} [m or rad]; {advice}"
+            f"{where}robot '{robot}' cannot be closed{held}: {gap_words} [m or rad]; {advice}"
         )

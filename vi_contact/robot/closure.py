@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ import pinocchio as pin
 
 from vi_contact import _core
 from vi_contact.errors import JointNotFoundError, LoopClosureError
-from vi_contact.robot.parts import WORLD, Array
+from vi_contact.robot.parts import WORLD, Array, Joint, JointKind
 
 if TYPE_CHECKING:
     from vi_contact.robot.robot import Robot
+
+_log = logging.getLogger("vi_contact")
 
 CLOSURE_TOLERANCE = 1e-12
 """Largest loop error of a closed configuration [m or rad]; round-off of metres is 1e-16."""
@@ -22,11 +25,20 @@ CLOSURE_TOLERANCE = 1e-12
 STEPS = 200
 """Newton steps before a start is given up; a good start needs fewer than ten."""
 
-RESTARTS = 12
+STUCK = 0.999
+"""A step that leaves more of the closure error than this ends the attempt."""
+
+RESTARTS = 48
 """Further starts, spread ever wider about the given one, before a loop is called open."""
 
+LOOKS = 24
+"""Further starts for a configuration inside the limits once one outside is known."""
+
 RANK_TOLERANCE = 1e-8
-"""Singular values below this fraction of the largest count as zero."""
+"""Singular values below this, times the largest if that is above 1, count as zero [m or rad]."""
+
+LARGEST_TURN = 0.5
+"""Longest Newton step in joints that turn a part of a loop [rad]: sines are not linear beyond."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,7 @@ def closure_rows(robot: Robot, q: Array) -> tuple[Array, Array]:
         if index == WORLD:
             return np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((6, robot.nv))
         local = pin.getJointJacobian(robot.model, data, index + 1, pin.ReferenceFrame.LOCAL)
+        local = local.reshape(6, -1)  # pinocchio gives one column as a vector
         com = robot.bodies[index].com
         R_WB = data.oMi[index + 1].rotation
         linear = R_WB @ (local[:3] - pin.skew(com) @ local[3:])
@@ -74,7 +87,7 @@ def closure_rows(robot: Robot, q: Array) -> tuple[Array, Array]:
         joint, source = robot.joints[mimic.joint], robot.joints[mimic.source]
         followed = mimic.multiplier * robot.joint_position(q, mimic.source) + mimic.offset
         gap = robot.joint_position(q, mimic.joint) - followed
-        if joint.continuous or source.continuous:  # known up to full turns only
+        if _turns_drop_out(joint, source, mimic.multiplier):
             gap = (gap + np.pi) % (2.0 * np.pi) - np.pi
         row = np.zeros((1, robot.nv))
         row[0, joint.idx_v] = 1.0
@@ -84,6 +97,14 @@ def closure_rows(robot: Robot, q: Array) -> tuple[Array, Array]:
     return np.concatenate(errors), np.vstack(jacobians)
 
 
+def _turns_drop_out(joint: Joint, source: Joint, multiplier: float) -> bool:
+    """Whether full turns of a continuous joint, which q does not tell, do not matter to a mimic."""
+    if joint.continuous:
+        return True
+    whole = float(multiplier).is_integer()
+    return source.continuous and joint.kind is JointKind.REVOLUTE and whole
+
+
 def closure_names(robot: Robot) -> list[str]:
     """The loop or mimic joint behind each row of `closure_rows`."""
     rows = [loop.name for loop in robot.loops for _ in range(loop.kind.rows)]
@@ -91,10 +112,11 @@ def closure_names(robot: Robot) -> list[str]:
 
 
 def close_loops(robot: Robot, q: Array, fixed: Sequence[str]) -> Array:
-    """The closed configuration nearest to q with the joints named in `fixed` held.
+    """A closed configuration near q with the joints named in `fixed` held.
 
-    Minimises the joint-space distance to q under the closure equations. Joint limits are kept
-    where a closed configuration within them is found from q.
+    Its joint-space distance to q is a local minimum under the closure equations, reached from q.
+    Joint limits are kept where a closed configuration within them is found; else a warning is
+    logged.
     """
     held: set[int] = set()
     for name in fixed:
@@ -106,22 +128,30 @@ def close_loops(robot: Robot, q: Array, fixed: Sequence[str]) -> Array:
     if np.abs(closure_rows(robot, q)[0]).max(initial=0.0) <= CLOSURE_TOLERANCE:
         return q
     rng = np.random.default_rng(0)
-    outside = None
+    outside, attempts = None, RESTARTS
     for attempt in range(RESTARTS + 1):
-        start = q
-        if attempt:
-            nudge = rng.normal(size=robot.nv) * (0.1 * attempt)
-            nudge[list(held)] = 0.0
-            nudge[robot.base_dofs] = 0.0
-            start = _clip(robot, pin.integrate(robot.model, q, nudge), held)
+        if attempt > attempts:
+            break
+        start = _restart(robot, q, held, min(0.1 * attempt, 1.5), rng) if attempt else q
+        if outside is not None:  # a quick look first: is the next one inside the limits?
+            start = _newton(robot, start, held)
+            if len(beyond_limits(robot, start, held)):
+                continue
         closed = _nearest(robot, q, start, held)
         if closed is None:
             continue
         inside = _nearest_within_limits(robot, q, closed, held)
         if inside is not None:
             return inside
-        outside = closed if outside is None else outside
+        if outside is None:
+            outside, attempts = closed, min(attempt + LOOKS, RESTARTS)
     if outside is not None:
+        names = [robot.joints[k].name for k in beyond_limits(robot, outside, held)]
+        _log.warning(
+            "robot '%s': no closed configuration within the limits was found; beyond them: %s",
+            robot.name,
+            ", ".join(names),
+        )
         return outside
     error = np.abs(closure_rows(robot, _newton(robot, q, held))[0])
     gaps: dict[str, float] = {}
@@ -129,6 +159,28 @@ def close_loops(robot: Robot, q: Array, fixed: Sequence[str]) -> Array:
         if value > CLOSURE_TOLERANCE:
             gaps[name] = max(gaps.get(name, 0.0), float(value))
     raise LoopClosureError(robot.name, gaps, fixed)
+
+
+def beyond_limits(robot: Robot, q: Array, held: Collection[int] = ()) -> list[int]:
+    """Indices of the joints, held ones aside, that are outside their limits."""
+    return [
+        k
+        for k, joint in enumerate(robot.joints)
+        if joint.nq == 1
+        and joint.idx_v not in held
+        and not joint.lower[0] - 1e-9 <= q[joint.idx_q] <= joint.upper[0] + 1e-9
+    ]
+
+
+def _restart(
+    robot: Robot, q: Array, held: Collection[int], spread: float, rng: np.random.Generator
+) -> Array:
+    """A start about q and inside the limits; a base moves only if a loop ties it to the world."""
+    nudge = rng.normal(size=robot.nv) * spread
+    nudge[list(held)] = 0.0
+    if not any(WORLD in (loop.parent, loop.child) for loop in robot.loops):
+        nudge[robot.base_dofs] = 0.0
+    return _clip(robot, pin.integrate(robot.model, q, nudge), held)
 
 
 def _distance(robot: Robot, q0: Array, q1: Array) -> float:
@@ -153,8 +205,10 @@ def _newton(robot: Robot, q: Array, held: Collection[int]) -> Array:
         if np.abs(error).max(initial=0.0) < 0.1 * CLOSURE_TOLERANCE:
             break
         step = np.zeros(robot.nv)
-        step[free] = -np.linalg.lstsq(jacobian[:, free], error, rcond=RANK_TOLERANCE)[0]
-        step *= 1.0 / max(1.0, 2.0 * float(np.linalg.norm(step)))  # at most 0.5 rad or m
+        step[free] = -np.linalg.lstsq(
+            jacobian[:, free], error, rcond=_relative_rank_tolerance(jacobian)
+        )[0]
+        step *= _step_scale(robot, step, error, jacobian)
         for _ in range(30):
             trial = pin.integrate(robot.model, q, step)
             trial_error, trial_jacobian = closure_rows(robot, trial)
@@ -164,8 +218,28 @@ def _newton(robot: Robot, q: Array, held: Collection[int]) -> Array:
             step *= 0.5
         else:
             break
+        stuck = trial_size > STUCK * size
         q, error, jacobian, size = trial, trial_error, trial_jacobian, trial_size
+        if stuck:
+            break
     return q
+
+
+def _relative_rank_tolerance(jacobian: Array) -> float:
+    """`RANK_TOLERANCE` as a fraction of the largest singular value."""
+    return RANK_TOLERANCE * max(1.0, 1.0 / max(float(np.abs(jacobian).max(initial=0.0)), 1e-300))
+
+
+def _step_scale(robot: Robot, step: Array, error: Array, jacobian: Array) -> float:
+    """Shortens a step that turns loops by more than can be foreseen, or slides beyond their gap.
+
+    Joints that appear in mimic rows only are left alone: those rows are linear.
+    """
+    in_loops = jacobian[: len(error) - len(robot.mimics)].any(axis=0)
+    turn = float(np.linalg.norm(step[in_loops & robot.turning_dofs]))
+    slide = float(np.linalg.norm(step[in_loops & ~robot.turning_dofs]))
+    reach = max(0.5, 2.0 * float(np.linalg.norm(error)))  # half a metre, or twice the gap
+    return 1.0 / max(1.0, turn / LARGEST_TURN, slide / reach)
 
 
 def _nearest(robot: Robot, target: Array, start: Array, held: Collection[int]) -> Array | None:
@@ -177,8 +251,9 @@ def _nearest(robot: Robot, target: Array, start: Array, held: Collection[int]) -
     distance = _distance(robot, target, q)
     for _ in range(STEPS):
         jacobian = closure_rows(robot, q)[1][:, free]
+        tolerance = _relative_rank_tolerance(jacobian)
         towards = -pin.difference(robot.model, target, q)[free]
-        along = towards - np.linalg.pinv(jacobian, rcond=RANK_TOLERANCE) @ (jacobian @ towards)
+        along = towards - np.linalg.pinv(jacobian, rcond=tolerance) @ (jacobian @ towards)
         if np.linalg.norm(along) < 1e-9 * (1.0 + distance):
             break
         for halving in range(10):
@@ -229,5 +304,5 @@ def mobility(robot: Robot, q: Array) -> Mobility:
         if np.abs(error).max() > CLOSURE_TOLERANCE:
             continue
         singular = np.linalg.svd(jacobian, compute_uv=False)
-        rank = max(rank, int(np.sum(singular > RANK_TOLERANCE * max(singular[0], 1e-300))))
+        rank = max(rank, int(np.sum(singular > RANK_TOLERANCE * max(singular[0], 1.0))))
     return Mobility(tree_rows + loop_rows, tree_rows + rank, robot.nv - rank)

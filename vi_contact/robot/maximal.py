@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pinocchio as pin
+from numpy.typing import ArrayLike
 
+from vi_contact.errors import ArgumentError, ArrayError
 from vi_contact.robot.parts import WORLD, Array, Body, Joint, JointKind
 
 
@@ -57,6 +60,35 @@ def to_maximal(
         w_WB_B[i] = velocity.angular
         v_WB[i] = placement.rotation @ (velocity.linear + np.cross(velocity.angular, body.com))
     return MaximalState(p_WB, quat_WB, v_WB, w_WB_B)
+
+
+def check_state(state: MaximalState, count: int) -> None:
+    """Poses and velocities of `count` bodies, finite and with unit quaternions, or an error."""
+    for name, width in (("p_WB", 3), ("quat_WB_xyzw", 4), ("v_WB", 3), ("w_WB_B", 3)):
+        if not hasattr(state, name):
+            raise ArgumentError("state", state, "a MaximalState, as to_maximal gives it")
+        array = check_array(f"state.{name}", getattr(state, name), (count, width))
+        if name == "quat_WB_xyzw":
+            norms = np.linalg.norm(array, axis=1)
+            if np.abs(norms - 1.0).max(initial=0.0) > 1e-6:
+                worst = int(np.abs(norms - 1.0).argmax())
+                raise ArrayError(
+                    f"state.{name}", f"row {worst} has length {norms[worst]:.6g}, not 1"
+                )
+
+
+def check_array(name: str, value: ArrayLike, size: int | tuple[int, ...]) -> Array:
+    """A fresh array of that shape, of finite doubles, or ArrayError."""
+    shape = (size,) if isinstance(size, int) else size
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArrayError(name, f"cannot be read as {math.prod(shape)} numbers") from None
+    if array.shape != shape:
+        raise ArrayError(name, f"has shape {array.shape}, needed is {shape}")
+    if not np.isfinite(array).all():
+        raise ArrayError(name, f"entry {int(np.flatnonzero(~np.isfinite(array))[0])} is not finite")
+    return array
 
 
 def to_minimal(

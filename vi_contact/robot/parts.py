@@ -42,8 +42,17 @@ class JointKind(IntEnum):
         return (0, 5, 5, 6, 3, 3, 4)[self]
 
 
+class Record:
+    """Makes the arrays of a dataclass read-only, as the rest of it is."""
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+
 @dataclass(frozen=True)
-class Pose:
+class Pose(Record):
     """Position and orientation of a frame in another: `p` (3,) [m], `quat_xyzw` (4,)."""
 
     p: Array
@@ -62,7 +71,7 @@ class Pose:
 
 
 @dataclass(frozen=True)
-class Body:
+class Body(Record):
     """A rigid body: a pinocchio joint with all links fixed to it."""
 
     name: str
@@ -78,7 +87,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Connection:
+class Connection(Record):
     """Two bodies held together: frame F, fixed on the parent, meets G, fixed on the child."""
 
     name: str
@@ -159,7 +168,7 @@ class Motor:
 
 
 @dataclass(frozen=True)
-class Spring:
+class Spring(Record):
     """A linear spring and damper between two points."""
 
     name: str
@@ -177,7 +186,7 @@ class Spring:
 
 
 @dataclass(frozen=True)
-class Contact:
+class Contact(Record):
     """A small sphere on a body that may touch the ground."""
 
     name: str

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from vi_contact.errors import ArrayError, LinkNotFoundError, PlacementError
+from vi_contact.errors import (
+    ArgumentError,
+    ArrayError,
+    LinkNotFoundError,
+    PlacementError,
+    RobotSizeError,
+)
 from vi_contact.robot import closure, maximal
 from vi_contact.robot.closure import Mobility
 from vi_contact.robot.gyration import gyration_findings
-from vi_contact.robot.maximal import MaximalState
+from vi_contact.robot.maximal import MaximalState, check_array
 from vi_contact.robot.parts import (
     WORLD,
     Array,
@@ -27,9 +34,12 @@ from vi_contact.robot.parts import (
     Motor,
     Spring,
 )
-from vi_contact.robot.report import Finding, ImportReport
+from vi_contact.robot.report import Finding, ImportReport, Outcome
 
 Geometry = Callable[[], "pin.GeometryModel | None"]
+LARGE_MEMORY = 16e9
+"""Memory taken for granted where the system does not tell [bytes]."""
+
 ContactSource = Callable[["Robot"], tuple[tuple[Contact, ...], tuple[Finding, ...]]]
 
 
@@ -54,14 +64,13 @@ class Robot:
         contact_source: ContactSource | None = None,
         collision: Geometry = lambda: None,
         visual: Geometry = lambda: None,
+        late_findings: Callable[[], Sequence[Finding]] = tuple,
         file: str = "",
     ) -> None:
         self.name = name
         self.file = file
         """Name of the file it was loaded from, if any."""
         self.model = model
-        self.data = model.createData()
-        """Work space of the kinematics; not state."""
         self.bodies = bodies
         self.joints = joints
         self.loops = loops
@@ -72,6 +81,7 @@ class Robot:
         self._contact_source = contact_source
         self._collision = collision
         self._visual = visual
+        self._late_findings = late_findings
 
     def __repr__(self) -> str:
         return (
@@ -122,6 +132,20 @@ class Robot:
         return np.arange(base.idx_v, base.idx_v + base.nv)
 
     @cached_property
+    def turning_dofs(self) -> NDArray[np.bool_]:
+        """(nv,) whether a velocity coordinate is an angular one [rad/s]."""
+        turning = np.ones(self.nv, dtype=bool)
+        slides = {JointKind.PRISMATIC: 1, JointKind.PLANAR: 2, JointKind.FLOATING: 3}
+        for joint in self.joints:
+            turning[joint.idx_v : joint.idx_v + slides.get(joint.kind, 0)] = False
+        return turning
+
+    @cached_property
+    def data(self) -> pin.Data:
+        """Work space of the kinematics; not state. Large: 64 nv^3 bytes."""
+        return self.model.createData()
+
+    @cached_property
     def link_names(self) -> tuple[str, ...]:
         """Every link, those merged into a body or fixed to the world included."""
         return tuple(f.name for f in self.model.frames if f.type == pin.FrameType.BODY)
@@ -165,8 +189,13 @@ class Robot:
     @cached_property
     def report(self) -> ImportReport:
         """What was used, approximated and ignored; `print(robot.report)` is a table."""
-        shapes = gyration_findings(self)
-        return ImportReport(self, (*self._findings, *self._contacts_and_findings[1], *shapes))
+        findings = [*self._findings, *self._contacts_and_findings[1], *gyration_findings(self)]
+        beyond = closure.beyond_limits(self, self._neutral)
+        if beyond:
+            names = ", ".join(self.joints[k].name for k in beyond)
+            message = f"the neutral configuration is beyond the limits of {names}"
+            findings.append(Finding(Outcome.CHECK, "robot", message, self.file))
+        return ImportReport(self, [*findings, *self._late_findings()])
 
     # ------------------------------------------------------------ configurations
     @cached_property
@@ -184,11 +213,14 @@ class Robot:
     def close_loops(self, q: ArrayLike, fixed: Sequence[str] = ()) -> Array:
         """(nq,) the closed configuration nearest to q with the joints in `fixed` held.
 
-        Raises LoopClosureError if there is none.
+        Nearest is a local minimum of the joint-space distance, reached from q. Raises
+        LoopClosureError if no closed configuration is found; one beyond the joint limits is
+        returned with a warning in the log if none within them is.
         """
-        if isinstance(fixed, str):
-            fixed = (fixed,)
-        return closure.close_loops(self, self.check_q(q), fixed)
+        names = (fixed,) if isinstance(fixed, str) else fixed
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            raise ArgumentError("fixed", fixed, "a list of joint names, or () for none")
+        return closure.close_loops(self, self.check_q(q), tuple(names))
 
     def on_ground(self, q: ArrayLike, height: float = 0.0) -> Array:
         """(nq,) q with the base lifted or lowered so that the lowest contact touches z = height.
@@ -248,6 +280,7 @@ class Robot:
         taken closest to the configuration `near`, the neutral one if not given.
         """
         reference = self._neutral if near is None else self.check_q(near)
+        maximal.check_state(state, len(self.bodies))
         return maximal.to_minimal(self.bodies, self.joints, state, reference)
 
     # ------------------------------------------------------------ arguments
@@ -274,14 +307,16 @@ class Robot:
         return check_array("v", v, self.nv)
 
 
-def check_array(name: str, value: ArrayLike, size: int) -> Array:
-    """A fresh (size,) array of finite doubles, or ArrayError."""
+def check_size(model: pin.Model) -> None:
+    """RobotSizeError where this computer has no memory for pinocchio's work space."""
+    needed = 64.0 * model.nv**3  # measured: 0.07 GB for 100 joints, 2.1 GB for 320
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ArrayError(name, f"cannot be read as {size} numbers") from None
-    if array.shape != (size,):
-        raise ArrayError(name, f"has shape {array.shape}, needed is ({size},)")
-    if not np.isfinite(array).all():
-        raise ArrayError(name, f"entry {int(np.flatnonzero(~np.isfinite(array))[0])} is not finite")
-    return array
+        memory = 1.0 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        memory = LARGE_MEMORY
+    if needed > memory:
+        raise RobotSizeError(
+            f"robot '{model.name}' has {model.nv} degrees of freedom: pinocchio's work space takes "
+            f"{1e-9 * needed:.1f} GB, growing with their cube, and this computer has "
+            f"{1e-9 * memory:.1f} GB; split the robot, or fix joints that need not move"
+        )
