@@ -35,8 +35,8 @@ def test_picture_that_cannot_be_written(tmp_path, capsys):
 
 
 def test_options_reach_the_loader(capsys):
-    assert main(["inspect", "walker", "--base", "free", "--no-contacts", "--strict"]) == 0
-    assert "free base" in capsys.readouterr().out
+    assert main(["inspect", "fly_hopper", "--base", "fixed", "--no-contacts", "--strict"]) == 0
+    assert "fixed base" in capsys.readouterr().out
 
 
 def test_help_shows_examples(capsys):

@@ -1,13 +1,16 @@
 """Closing loops."""
 
+import logging
+import time
+
 import numpy as np
 import pinocchio as pin
 import pytest
 from support import example
-from urdf_text import loop_square, write
+from urdf_text import extension, joint, link, loop_square, robot, write
 
 import vi_contact as vc
-from vi_contact.errors import JointNotFoundError, LoopClosureError
+from vi_contact.errors import ArgumentError, JointNotFoundError, LoopClosureError
 
 HIPS = ("joint_0", "joint_2")
 
@@ -42,8 +45,8 @@ def test_hips_held_and_the_rest_follows(hips):
     q = robot.close_loops(with_hips(robot, *hips), fixed=HIPS)
     assert robot.loop_error(q) < 1e-12
     assert joint_values(robot, q, HIPS) == list(hips)
-    for joint in robot.joints[1:]:
-        assert joint.lower[0] <= q[joint.idx_q] <= joint.upper[0]
+    for part in robot.joints[1:]:
+        assert part.lower[0] <= q[part.idx_q] <= part.upper[0]
 
 
 def test_result_is_the_nearest_closed_configuration():
@@ -120,3 +123,131 @@ def test_loop_of_impossible_size_is_an_error_at_load(tmp_path):
     assert text != loop_square("spherical")
     with pytest.raises(LoopClosureError, match="check the loop's points"):
         vc.load_robot(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("fixed", [None, [0], 3])
+def test_fixed_of_the_wrong_kind(fixed):
+    hopper = vc.load_robot("fly_hopper")
+    with pytest.raises(ArgumentError, match="list of joint names"):
+        hopper.close_loops(hopper.neutral(), fixed=fixed)
+
+
+def loop(kind, xyz1="0 0 0", xyz2="0 0 0", links=("arm", "base")):
+    return extension(
+        f'<loop_joint name="loop" type="{kind}"><link1 link="{links[0]}" xyz="{xyz1}"/>'
+        f'<link2 link="{links[1]}" xyz="{xyz2}"/><axis xyz="0 1 0"/></loop_joint>'
+    )
+
+
+def hinged(*extra, **options):
+    return robot(link("base"), link("arm"), joint("hinge", "base", "arm", **options), *extra)
+
+
+def test_loop_on_a_robot_with_one_degree_of_freedom(tmp_path):
+    text = hinged(loop("spherical", "1 0 0", "1 0 0"))
+    loaded = vc.load_robot(write(tmp_path, text), base="fixed")
+    np.testing.assert_allclose(loaded.neutral(), [0.0], atol=1e-12)
+    assert loaded.mobility.degrees_of_freedom == 0
+
+
+@pytest.mark.parametrize("origin", ["0 0 0.3", "0.1 0.2 0.3"])
+def test_loop_that_repeats_a_hinge_takes_no_freedom(tmp_path, origin):
+    """Its Jacobian is round-off, not rank."""
+    text = hinged(loop("revolute", "0 0 0", origin), origin=origin)
+    loaded = vc.load_robot(write(tmp_path, text), base="fixed")
+    assert loaded.mobility.rank == 5
+    assert loaded.mobility.degrees_of_freedom == 1
+
+
+# ---------------------------------------------------------------- mimic joints and turns
+FREE = '<limit effort="1" velocity="1"/>'
+
+
+def follower(tmp_path, kind, source, multiplier):
+    mimic = f'<mimic joint="a" multiplier="{multiplier}"/>'
+    text = robot(
+        link("base"), link("one"), link("two"),
+        joint("a", "base", "one", source, limit=FREE),
+        joint("b", "one", "two", kind, limit=FREE, body=mimic),
+    )  # fmt: skip
+    return vc.load_robot(write(tmp_path, text), base="fixed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "multiplier", "turn_error", "checked"),
+    [
+        ("revolute", 3, 0.0, False),
+        ("revolute", 0.5, 2 * np.pi, True),
+        ("prismatic", 1, 2 * np.pi, True),
+        ("continuous", 2, 0.0, False),
+        ("continuous", 0.5, 0.0, True),
+    ],
+)
+def test_turns_of_a_continuous_source(tmp_path, kind, multiplier, turn_error, checked):
+    """The error of a follower that is one full turn away from where its source sends it."""
+    loaded = follower(tmp_path, kind, "continuous", multiplier)
+    q = [1.0, 0.0, 1.0, 0.0] if kind == "continuous" else [1.0, 0.0, 2 * np.pi]
+    assert loaded.loop_error(q) == pytest.approx(turn_error, abs=1e-12)
+    said = [f for f in loaded.report.checks if "counted from the start" in f.message]
+    assert bool(said) is checked
+
+
+def test_lead_screw_far_from_zero(tmp_path):
+    """200 turns per metre: the nut's limits put the screw at 377 rad."""
+    nut = '<limit lower="0.3" upper="1" effort="1" velocity="1"/>'
+    text = robot(
+        link("base"), link("nut"), link("screw"),
+        joint("slide", "base", "nut", "prismatic", limit=nut),
+        joint("turn", "nut", "screw", limit=FREE, body='<mimic joint="slide" multiplier="1257"/>'),
+    )  # fmt: skip
+    loaded = vc.load_robot(write(tmp_path, text), base="fixed")
+    np.testing.assert_allclose(loaded.neutral(), [0.3, 377.1], rtol=1e-12)
+
+
+# ---------------------------------------------------------------- far and turned starts
+def floating(tmp_path):
+    text = robot(
+        link("world", ""), link("arm"),
+        joint("free", "world", "arm", "floating", limit=""),
+        loop("fixed", "0 0 0.2", "1 2 3", ("arm", "world")),
+    )  # fmt: skip
+    return vc.load_robot(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("distance", [1.0, 120.0, 1000.0])
+def test_loop_a_long_way_off(tmp_path, distance):
+    loaded = floating(tmp_path)
+    q = loaded.neutral()
+    q[0] += distance
+    np.testing.assert_allclose(loaded.close_loops(q), loaded.neutral(), atol=1e-10)
+
+
+def test_floating_joint_turned_by_half_a_turn(tmp_path):
+    """The closure's Jacobian is singular there: only a start beside it leads home."""
+    loaded = floating(tmp_path)
+    q = loaded.neutral()
+    q[3:] = [1.0, 0.0, 0.0, 0.0]
+    assert loaded.loop_error(loaded.close_loops(q)) < 1e-12
+
+
+# ---------------------------------------------------------------- limits
+def test_closed_only_beyond_the_limits(caplog):
+    hopper = vc.load_robot("fly_hopper")
+    q = with_hips(hopper, 3.1, 0.0)
+    start = time.perf_counter()
+    with caplog.at_level(logging.WARNING, logger="vi_contact"):
+        closed = hopper.close_loops(q, fixed=("root_joint", *HIPS))
+    assert time.perf_counter() - start < 2.0  # 0.1 s here; it was 4 s
+    assert hopper.loop_error(closed) < 1e-12
+    [record] = caplog.records
+    assert "joint_1, joint_3" in record.getMessage()
+
+
+def test_neutral_beyond_the_limits_is_said(tmp_path, caplog):
+    mimic = '<mimic joint="hinge" offset="4"/>'
+    text = hinged(link("hand"), joint("wrist", "arm", "hand", body=mimic))
+    loaded = vc.load_robot(write(tmp_path, text))
+    assert loaded.loop_error(loaded.neutral()) < 1e-12
+    [finding] = [f for f in loaded.report.checks if "beyond the limits" in f.message]
+    assert "wrist" in finding.message or "hinge" in finding.message
+    assert "no closed configuration within the limits" in caplog.text

@@ -94,15 +94,35 @@ def test_package_dirs_are_searched(tmp_path):
     cube_stl(tmp_path / "elsewhere" / "pack" / "cube.stl")
     mesh = shape('<mesh filename="package://pack/cube.stl"/>')
     assert load(tmp_path / "here", mesh).contacts == ()
-    found = load(tmp_path / "here", mesh, package_dirs=[tmp_path / "elsewhere"])
-    assert len(found.contacts) == 8
+    for folders in ([tmp_path / "elsewhere"], tmp_path / "elsewhere", str(tmp_path / "elsewhere")):
+        assert len(load(tmp_path / "here", mesh, package_dirs=folders).contacts) == 8
 
 
-def test_unreadable_mesh_is_our_error(tmp_path):
-    (tmp_path / "broken.stl").write_text("nothing of the kind")
-    loaded = load(tmp_path, shape('<mesh filename="broken.stl"/>'))
-    with pytest.raises(vc.errors.PinocchioError, match=r"mesh could not be read"):
-        _ = loaded.contacts
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("nothing of the kind", "cannot be used"),
+        ("v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "not finite"),
+    ],
+)
+@pytest.mark.parametrize("role", ["collision", "visual"])
+def test_unreadable_mesh_costs_its_shape_only(tmp_path, content, reason, role):
+    (tmp_path / "broken.obj").write_text(content)
+    broken = shape('<mesh filename="broken.obj"/>').replace("collision", role)
+    capsule = shape('<capsule radius="0.1" length="2"/>').replace("collision", role)
+    loaded = load(tmp_path, broken, capsule)
+    [finding] = [f for f in loaded.report.ignored if "broken.obj" in f.message]
+    assert reason in finding.message
+    assert finding.element == f"link 'foot'/{role}"
+    assert finding.physics is (role == "collision")
+    model = loaded.collision_model if role == "collision" else loaded.visual_model
+    assert [part.geometry.getNodeType().name for part in model.geometryObjects] == ["GEOM_CAPSULE"]
+
+
+def test_mesh_address_with_an_encoded_blank(tmp_path):
+    (tmp_path / "my meshes").mkdir()
+    cube_stl(tmp_path / "my meshes" / "cube.stl")
+    assert len(load(tmp_path, shape('<mesh filename="my%20meshes/cube.stl"/>')).contacts) == 8
 
 
 def test_hull_of_a_ball_is_reduced_evenly():
@@ -130,6 +150,21 @@ def test_declared_contacts_replace_derived_ones(tmp_path):
     assert (contact.name, contact.radius, contact.friction) == ("toe", 0.1, 0.4)
 
 
+def test_declared_contacts_have_the_friction_of_their_link(tmp_path):
+    block = extension('<contact name="toe" link="foot"/>')
+    extra = block + '<gazebo reference="foot"><mu1>0.7</mu1></gazebo>'
+    [contact] = load(tmp_path, extra=extra).contacts
+    assert contact.friction == 0.7
+
+
+def test_declared_contact_that_cannot_move_is_said(tmp_path):
+    block = extension('<contact name="toe" link="base"/>')
+    loaded = load(tmp_path, extra=block, base="fixed")
+    assert loaded.contacts == ()
+    [finding] = [f for f in loaded.report.ignored if f.element == "contact 'toe'"]
+    assert "fixed to the world" in finding.message
+
+
 def test_contacts_can_be_left_out(tmp_path):
     assert load(tmp_path, shape('<box size="1 1 1"/>'), contacts="none").contacts == ()
 
@@ -149,10 +184,11 @@ def test_shapes_of_a_fixed_base_make_no_contacts(tmp_path):
     ("extra", "inside", "friction"),
     [
         ('<gazebo reference="foot"><mu1>0.7</mu1><mu2>0.7</mu2></gazebo>', "", 0.7),
+        ('<gazebo reference="foot"><mu1 value="0.6"/></gazebo>', "", 0.6),
         ("", '<contact><lateral_friction value="0.9"/></contact>', 0.9),
         ("", "", None),
     ],
-    ids=["gazebo", "bullet", "ground"],
+    ids=["gazebo", "old gazebo", "bullet", "ground"],
 )
 def test_friction(tmp_path, extra, inside, friction):
     loaded = load(tmp_path, inside, shape('<sphere radius="1"/>'), extra=extra)

@@ -97,9 +97,64 @@ def test_base(tmp_path, root, block, option, free):
     assert len(load(tmp_path, text, base=option).base_dofs) == (6 if free else 0)
 
 
-def test_own_root_joint_name_does_not_clash(tmp_path):
-    text = robot(link("base"), link("arm"), joint("root_joint", "base", "arm"))
-    assert load(tmp_path, text).joint_names == ("vi_contact_root_joint", "root_joint")
+@pytest.mark.parametrize("name", ["root_joint", "vi_contact_root_joint"])
+def test_own_root_joint_name_does_not_clash(tmp_path, name):
+    text = robot(
+        link("base"), link("arm"), link("hand"),
+        joint("root_joint", "base", "arm"), joint("vi_contact_root_joint", "arm", "hand"),
+    )  # fmt: skip
+    names = load(tmp_path, text).joint_names
+    assert names.count(name) == 1
+    assert len(set(names)) == 3
+
+
+# ---------------------------------------------------------------- numbers
+def test_numbers_with_white_space_reach_pinocchio(tmp_path):
+    """urdfdom refuses blanks about a number, and drops the inertia, or the whole file, for it."""
+    blanks = INERTIAL.replace('"1"', '" 1&#10;"').replace('"0.1"', '"&#9;0.1 "')
+    limit = '<limit lower=" -1" upper="1 " effort=" 10" velocity="5 "/>'
+    text = robot(
+        link("base"),
+        link("arm", blanks),
+        joint("hinge", "base", "arm", axis=" 0 1&#10;0 ", origin="1&#9;2  3", limit=limit,
+              body='<dynamics damping=" 0.5 "/>'),
+    )  # fmt: skip
+    loaded = load(tmp_path, text, strict=True)
+    assert loaded.mass == 2.0
+    np.testing.assert_array_equal(loaded.bodies[1].inertia, 0.1 * np.eye(3))
+    hinge = loaded.joints[1]
+    np.testing.assert_array_equal(hinge.frame_parent.p, [1.0, 2.0, 3.0])
+    assert (hinge.lower[0], hinge.upper[0], hinge.effort[0]) == (-1.0, 1.0, 10.0)
+    assert hinge.damping[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("axis", "expected"),
+    [
+        ("<axis/>", [1, 0, 0]),
+        ("", [1, 0, 0]),
+        ('<axis xyz="0 1e-200 0"/>', [0, 1, 0]),
+        ('<axis xyz="0 3e200 4e200"/>', [0, 0.6, 0.8]),
+        ('<axis xyz="0 0 -7"/>', [0, 0, -1]),
+    ],
+)
+def test_axes_of_any_length(tmp_path, axis, expected):
+    loaded = load(tmp_path, pair().replace('<axis xyz="0 1 0"/>', axis))
+    np.testing.assert_allclose(loaded.joints[1].axis, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "body", ["<dynamics/>", '<calibration rising="x"/>', "<safety_controller/>"]
+)
+def test_elements_that_urdfdom_refuses(tmp_path, body):
+    assert load(tmp_path, pair(body=body)).nv == 7
+
+
+def test_arrays_of_a_robot_are_read_only(tmp_path):
+    loaded = load(tmp_path, pair())
+    for array in (loaded.bodies[0].com, loaded.joints[1].axis, loaded.joints[1].frame_parent.p):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
 
 
 # ---------------------------------------------------------------- limits and drives
@@ -168,6 +223,22 @@ def test_motor_takes_the_gear_of_its_transmission(tmp_path):
     [part] = load(tmp_path, three_bars(TRANSMISSION, block)).motors
     assert part.gear_ratio == 20.0
     assert np.isinf(part.current_limit) and np.isinf(part.voltage)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        '<joint name="j2"><mechanicalReduction>20</mechanicalReduction></joint>',
+        '<joint name="j2"/><mechanicalReduction>20</mechanicalReduction>',
+        '<joint name="j2"/><mechanicalReduction>-20</mechanicalReduction>',
+    ],
+    ids=["joint", "top level", "reversed"],
+)
+def test_reduction_in_other_places(tmp_path, place):
+    transmission = f'<transmission name="t">{place}<actuator name="m"/></transmission>'
+    block = extension('<motor joint="j2" torque_constant="0.1"/>')
+    [part] = load(tmp_path, three_bars(transmission, block)).motors
+    assert part.gear_ratio == 20.0
 
 
 def test_mimic_is_a_constraint_and_not_actuated(tmp_path):
@@ -270,6 +341,15 @@ def test_from_pinocchio_equals_loading_the_file():
     assert built.nu == 9
     assert built.contacts == ()
     assert "Robot 'panda'" in str(built.report)
+
+
+def test_from_pinocchio_takes_rotors_as_armature():
+    model = pin.buildSampleModelManipulator()
+    model.rotorInertia[:2], model.rotorGearRatio[:] = 1e-4, 100.0
+    model.armature[1] = 0.5
+    built = vc.from_pinocchio(model)
+    assert [joint.armature[0] for joint in built.joints[:3]] == [1.0, 0.5, 0.0]
+    assert sum("armature" in finding.message for finding in built.report.used) == 1
 
 
 def test_from_pinocchio_copies_the_model():

@@ -71,6 +71,10 @@ def test_unset_limits_are_noticed(tmp_path):
         ("<gazebo><plugin/></gazebo>", "gazebo", False),
         ("<ros2_control/>", "ros2_control", False),
         ("<frobnicate/>", "frobnicate", True),
+        ('<gazebo reference="arm"><mu>1</mu></gazebo>', "gazebo/mu", True),
+        ('<gazebo reference="arm"><collision/></gazebo>', "gazebo/collision", True),
+        ('<gazebo reference="nobody"><mu1>1</mu1></gazebo>', "gazebo/mu1", True),
+        ("<gazebo><mu1>1</mu1></gazebo>", "gazebo/mu1", True),
         (
             link("hand", "<gravity/>") + joint("j", "arm", "hand", "fixed", limit=""),
             "link/gravity",
@@ -83,6 +87,79 @@ def test_ignored_tags(tmp_path, part, element, physics):
     [finding] = [f for f in loaded.report.ignored if f.element == element]
     assert finding.physics is physics
     assert finding.line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "element", "hint"),
+    [
+        ("<limit ", '<limit acceleration="1" ', "joint/limit", "'acceleration'"),
+        ("<axis", '<dynamics frictoin="1"/><axis', "joint/dynamics", "did you mean 'friction'"),
+        ("<origin ", '<origin quat="1 0 0 0" ', "joint/origin", "known: xyz, rpy"),
+        ("<axis", '<axis xyz="1 0 0"/><axis', "joint", "2 <axis> of which the first counts"),
+        ("<limit", '<limit effort="1" velocity="1"/><limit', "joint", "2 <limit>"),
+        ("<mass", '<mass value="3"/><mass', "link/inertial", "2 <mass>"),
+        ("<inertial>", f"{INERTIAL}<inertial>", "link", "2 <inertial>"),
+    ],
+)
+def test_slips_of_the_pen(tmp_path, old, new, element, hint):
+    loaded = load(tmp_path, pair().replace(old, new))
+    [finding] = [f for f in loaded.report.ignored if f.element == element]
+    assert hint in finding.message
+    assert finding.physics
+
+
+def test_loop_joint_with_two_first_ends(tmp_path):
+    block = extension(
+        '<loop_joint name="l" type="spherical"><link1 link="base"/><link1 link="arm"/>'
+        '<link2 link="arm"/></loop_joint>'
+    )
+    assert any(
+        "2 <link1>" in finding.message for finding in load(tmp_path, pair(block)).report.ignored
+    )
+
+
+@pytest.mark.parametrize("kind", ["planar", "floating"])
+def test_values_that_joints_of_several_freedoms_cannot_have(tmp_path, kind):
+    dynamics = '<dynamics damping="1" friction="0"/>'
+    loaded = load(tmp_path, pair(kind=kind, axis="0 0 1", body=dynamics))
+    messages = [f.message for f in loaded.report.strict_findings]
+    assert messages == [
+        f"lower, upper, effort, velocity of a {kind} joint: left out",
+        f"damping of a {kind} joint: left out",
+    ]
+    nothing = '<limit effort="0" velocity="0"/><dynamics damping="0"/>'
+    assert not load(tmp_path, pair(kind=kind, axis="0 0 1", limit=nothing)).report.strict_findings
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (pair(kind="planar", limit="").replace('<axis xyz="0 1 0"/>', ""), "its plane is x-y"),
+        (pair().replace("<origin ", '<origin rpy="0 0 90" '), "rpy of 90 rad: are these degrees"),
+        (pair(limit='<limit lower="-90" upper="90" effort="1" velocity="1"/>'), "these degrees"),
+        (pair(limit='<limit lower="-1" effort="1" velocity="1"/>'), "upper is missing: taken as 0"),
+        (
+            pair(extension('<spring name="s" stiffness="1" rest_length="1"><link1 link="arm"/>'
+                           '<link2 link="arm"/></spring>')),
+            "both ends are on the same body",
+        ),
+        (
+            pair(extension('<loop_joint name="l" type="fixed"><link1 link="arm"/>'
+                           '<link2 link="arm"/></loop_joint>')),
+            "both ends are on the same body",
+        ),
+    ],
+)  # fmt: skip
+def test_checks(tmp_path, text, message):
+    checks = load(tmp_path, text).report.checks
+    assert any(message in finding.message for finding in checks)
+
+
+@pytest.mark.parametrize("upper", ["6.3", "1e10"])
+def test_limits_that_are_no_degrees(tmp_path, upper):
+    limit = f'<limit lower="-1" upper="{upper}" effort="1" velocity="1"/>'
+    checks = load(tmp_path, pair(limit=limit)).report.checks
+    assert not any("degrees" in finding.message for finding in checks)
 
 
 def test_switches_that_say_what_happens_anyway_are_not_ignored(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 
 from vi_contact.errors import UnsupportedJointError
-from vi_contact.robot.parts import WORLD, Array, Body, Indices, Joint, JointKind, Pose
+from vi_contact.robot.parts import WORLD, Array, Body, Joint, JointKind, Pose
 
 _KINDS = {
     **{f"JointModelR{axis}": (JointKind.REVOLUTE, False) for axis in "XYZ"},
@@ -24,12 +24,6 @@ _KINDS = {
 
 LARGE = 1e300
 """pinocchio writes the largest double where there is no limit."""
-
-LEAF_INERTIA = 1e-6
-"""Moment of inertia given to a movable part that has none [kg m2]: a 10 g ball of 16 mm radius."""
-
-LEAF_MASS = 1e-3
-"""Mass given to a sliding part that has none [kg]."""
 
 
 def bodies_of(model: pin.Model) -> tuple[Body, ...]:
@@ -51,7 +45,6 @@ def joints_of(
     model: pin.Model, bodies: tuple[Body, ...], actuated: Collection[str]
 ) -> tuple[Joint, ...]:
     """The tree's joints with frames in body coordinates; limits of 1e300 and more become inf."""
-    data = model.createData()
     joints = []
     for i in range(1, model.njoints):
         joint_model = model.joints[i]
@@ -71,9 +64,9 @@ def joints_of(
         frame_child = Pose(-bodies[i - 1].com, np.array([0.0, 0.0, 0.0, 1.0]))
         axis = np.array([0.0, 0.0, 1.0])
         if kind is JointKind.REVOLUTE:
-            axis = _motion_subspace(data, i)[3:, 0].copy()
+            axis = motion_subspace(model, i)[3:, 0].copy()
         elif kind is JointKind.PRISMATIC:
-            axis = _motion_subspace(data, i)[:3, 0].copy()
+            axis = motion_subspace(model, i)[:3, 0].copy()
         span_q = slice(joint_model.idx_q, joint_model.idx_q + joint_model.nq)
         span_v = slice(joint_model.idx_v, joint_model.idx_v + joint_model.nv)
         lower, upper = np.full(joint_model.nv, -np.inf), np.full(joint_model.nv, np.inf)
@@ -108,9 +101,9 @@ def joints_of(
     return tuple(joints)
 
 
-def _motion_subspace(data: pin.Data, i: int) -> Array:
+def motion_subspace(model: pin.Model, i: int) -> Array:
     """(6, nv) of joint i, linear rows first; pinocchio gives one column as a vector."""
-    return np.asarray(data.joints[i].S).reshape(6, -1)
+    return np.asarray(model.joints[i].createData().S).reshape(6, -1)
 
 
 def _limits(values: Array) -> Array:
@@ -160,40 +153,3 @@ def with_spherical_joints(model: pin.Model, names: Collection[str]) -> pin.Model
             False,
         )
     return result
-
-
-def complete_inertias(model: pin.Model) -> list[tuple[int, float, float]]:
-    """Gives movable parts without inertia a small one, in place, so that the motion is defined.
-
-    A massless link whose subtree has mass needs none and is left alone. Returns what was added:
-    joint index, mass [kg], moment of inertia [kg m2].
-    """
-    added: dict[int, tuple[float, float]] = {}
-    rng = np.random.default_rng(0)
-    q = pin.integrate(model, pin.neutral(model), 0.3 * rng.normal(size=model.nv))
-    data = model.createData()
-    pin.crba(model, data, q)
-
-    def add(i: int, dofs: Indices) -> None:
-        """What the joint's given degrees of freedom need: mass to slide, inertia to turn."""
-        S = _motion_subspace(data, i)[:, dofs]
-        mass = LEAF_MASS if np.any(S[:3]) else 0.0
-        moment = LEAF_INERTIA if np.any(S[3:]) else 0.0
-        old = model.inertias[i]
-        model.inertias[i] = old + pin.Inertia(mass, old.lever, moment * np.eye(3))
-        added[i] = (mass, moment)
-
-    for i in range(1, model.njoints):
-        joint = model.joints[i]
-        if not any(_has_inertia(model.inertias[k]) for k in model.subtrees[i]):
-            add(i, np.arange(joint.nv))
-            continue
-        span = slice(joint.idx_v, joint.idx_v + joint.nv)
-        missing = np.flatnonzero(np.diag(data.M)[span] - model.armature[span] <= 0.0)
-        if len(missing):  # a point mass on its own axis
-            add(i, missing)
-    return [(i, mass, moment) for i, (mass, moment) in added.items()]
-
-
-def _has_inertia(inertia: pin.Inertia) -> bool:
-    return bool(inertia.mass > 0.0 or np.any(inertia.inertia))

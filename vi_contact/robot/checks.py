@@ -1,6 +1,7 @@
 """Checks of a URDF before pinocchio sees it: each mistake has its own error, repairs are reported.
 
-`check` may repair the tree in place (it is a copy made for pinocchio); every repair is a finding.
+The checker works on a copy made for pinocchio: it writes numbers and axes in plain form, takes out
+what pinocchio does not read or does not take, and repairs; every repair is a finding.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from vi_contact.errors import (
     LimitError,
     MimicError,
     RobotNameError,
+    RobotSizeError,
     TreeError,
     UnknownLinkError,
     ValueFormatError,
@@ -24,12 +26,24 @@ from vi_contact.errors import (
 )
 from vi_contact.robot.parts import Array
 from vi_contact.robot.report import Finding, Outcome
-from vi_contact.robot.xml import Document, Element, describe
+from vi_contact.robot.xml import Document, Element, describe, local_name
 
-JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+SINGLE = ("revolute", "continuous", "prismatic")
+"""Types with one degree of freedom: they have limits, can mimic and be driven by a motor."""
 
-ROUNDING = 1e-12
-"""Moments of inertia below this are rounding of an exporter and count as zero [kg m2]."""
+JOINT_TYPES = (*SINGLE, "fixed", "floating", "planar")
+
+GYRATION = 1e-6
+"""A body whose radius of gyration is below this is a point mass: rounding of an exporter [m]."""
+
+LARGEST = 1e15
+"""Masses and moments above this are mistakes, and would overflow in products [kg, kg m2]."""
+
+DEEPEST = 2000
+"""Longest chain of joints; pinocchio's parser calls itself once per joint (4000 overflow it)."""
+
+DEGREES = 720.0
+"""Angles between a few turns of radians and this look like degrees."""
 
 TRIANGLE_SLACK = 1e-6
 """Relative violation of the triangle inequality that is taken as rounding of the printed digits."""
@@ -127,19 +141,31 @@ class Checker:
                 f"{len(roots)} links have no parent joint: {', '.join(roots[:8])}"
                 f"{', ...' if len(roots) > 8 else ''}; a URDF has one root: join them with joints",
             )
+        self._circles(links, parent_of)
+
+    def _circles(self, links: list[str], parent_of: dict[str, str]) -> None:
+        """Every link must lead to the root, and not by too many joints."""
+        depth: dict[str, int] = {}
         for link in links:
-            seen = [link]
-            while seen[-1] in parent_of:
-                seen.append(parent_of[seen[-1]])
-                if seen[-1] == link:
+            way = [link]
+            while way[-1] in parent_of and way[-1] not in depth:
+                way.append(parent_of[way[-1]])
+                if len(way) > len(links):
+                    circle = way[way.index(way[-1]) :]
+                    circle = circle[: circle.index(way[-1], 1) + 1]
                     self.document.fail(
                         TreeError,
                         self.root,
-                        f"the joints go in a circle: {' <- '.join(seen)}; a closed loop is a "
+                        f"the joints go in a circle: {' <- '.join(circle)}; a closed loop is a "
                         "<loop_joint> in the <vi_contact> block",
                     )
-                if len(seen) > len(links):
-                    break  # leads into a circle that starts at another link
+            base = depth.get(way[-1], 0)
+            depth.update({name: base + k for k, name in enumerate(reversed(way))})
+        if max(depth.values()) > DEEPEST:
+            raise RobotSizeError(
+                f"{self.document.path}: a chain of {max(depth.values())} joints; pinocchio's "
+                f"parser has room for {DEEPEST}"
+            )
 
     # ------------------------------------------------------------ joints
     def _joint(self, joint: Element) -> None:
@@ -155,28 +181,69 @@ class Checker:
             self.document.fail(
                 JointTypeError, joint, f"joint '{name}' has the unknown type '{kind}'; {hint}"
             )
-        for tag, attributes in {"origin": ("xyz", "rpy"), "axis": ("xyz",)}.items():
-            for attribute in attributes:
-                self.document.vector(joint.find(tag), attribute, (1.0, 0.0, 0.0))
-        axis = self.document.vector(joint.find("axis"), "xyz", (1.0, 0.0, 0.0))
-        if kind in ("revolute", "continuous", "prismatic", "planar") and not np.any(axis):
-            self.document.fail(AxisError, joint, f"joint '{name}' has a zero <axis>")
-        if kind == "planar" and joint.find("axis") is not None and np.any(axis[:2]):
+        self.origin(joint)
+        self._axis(joint, name, kind)
+        if kind in SINGLE:
+            self._limit(joint, name, kind)
+            self._dynamics(joint, name)
+        elif kind != "fixed":
+            self._free_motion(joint, kind)
+        unread = {"calibration", "safety_controller"}
+        if kind not in SINGLE:
+            unread |= {"axis", "limit", "dynamics"}
+        for element in [child for child in joint if local_name(child) in unread]:
+            joint.remove(element)
+
+    def origin(self, parent: Element) -> None:
+        """The <origin> of a joint, inertia or shape."""
+        element = parent.find("origin")
+        self.document.vector(element, "xyz", (0.0, 0.0, 0.0))
+        rpy = np.abs(self.document.vector(element, "rpy", (0.0, 0.0, 0.0))).max()
+        if rpy > 2.0 * np.pi + 1e-3:
+            self.note(Outcome.CHECK, element, f"rpy of {rpy:g} rad: are these degrees?")
+
+    def _axis(self, joint: Element, name: str, kind: str) -> None:
+        if kind not in (*SINGLE, "planar"):
+            return
+        element = joint.find("axis")
+        if kind == "planar" and (element is None or element.get("xyz") is None):
+            self.note(Outcome.CHECK, joint, "planar joint without <axis>: its plane is x-y")
+            return
+        axis = self.document.axis(element, (1.0, 0.0, 0.0), AxisError, f"joint '{name}'")
+        if kind == "planar" and np.any(axis[:2]):
             self.document.fail(
                 AxisError,
                 joint,
                 f"planar joint '{name}' has the normal {axis}; pinocchio's plane is x-y: turn the "
                 'joint\'s <origin rpy> so that the normal is "0 0 1"',
             )
-        if kind in ("revolute", "prismatic", "continuous"):
-            self._limit(joint, name, kind)
+
+    def _dynamics(self, joint: Element, name: str) -> None:
         dynamics = joint.find("dynamics")
-        if dynamics is not None:
-            for attribute in ("damping", "friction"):
-                if self.document.number(dynamics, attribute, 0.0) < 0.0:
-                    self.document.fail(
-                        LimitError, dynamics, f"joint '{name}' has a negative {attribute}"
-                    )
+        if dynamics is None:
+            return
+        for attribute in ("damping", "friction"):
+            if self.document.number(dynamics, attribute, 0.0) < 0.0:
+                self.document.fail(
+                    LimitError, dynamics, f"joint '{name}' has a negative {attribute}"
+                )
+            dynamics.set(attribute, dynamics.get(attribute, "0"))  # urdfdom refuses an empty one
+
+    def _free_motion(self, joint: Element, kind: str) -> None:
+        """Values that a joint of several degrees of freedom cannot have."""
+        for tag, attributes in (
+            ("limit", ("lower", "upper", "effort", "velocity")),
+            ("dynamics", ("damping", "friction")),
+        ):
+            element = joint.find(tag)
+            given = [
+                attribute
+                for attribute in attributes
+                if element is not None and self.document.number(element, attribute, 0.0) != 0.0
+            ]
+            if given:
+                message = f"{', '.join(given)} of a {kind} joint: left out"
+                self.note(Outcome.IGNORED, element, message, physics=True)
 
     def _limit(self, joint: Element, name: str, kind: str) -> None:
         limit = joint.find("limit")
@@ -194,10 +261,19 @@ class Checker:
             for attribute in ("lower", "upper", "effort", "velocity")
         )
         if kind != "continuous":
+            missing = [side for side in ("lower", "upper") if limit.get(side) is None]
+            said = f" ({missing[0]} is missing, which means 0)" if len(missing) == 1 else ""
             if lower > upper:
                 self.document.fail(
-                    LimitError, limit, f"joint '{name}': lower limit {lower} is above upper {upper}"
+                    LimitError,
+                    limit,
+                    f"joint '{name}': lower limit {lower} is above upper {upper}{said}",
                 )
+            if said and lower != upper:
+                self.note(Outcome.CHECK, limit, f"{missing[0]} is missing: taken as 0")
+            if kind == "revolute" and 4.0 * np.pi < max(-lower, upper) <= DEGREES:
+                angles = f"{lower:g} .. {upper:g} rad"
+                self.note(Outcome.CHECK, limit, f"limits of {angles}: are these degrees?")
             if lower == upper == 0.0:
                 self.note(
                     Outcome.CHECK, limit, "lower and upper are 0 or missing: taken as unlimited"
@@ -232,22 +308,27 @@ class Checker:
             if kind == "fixed":
                 self.note(Outcome.IGNORED, mimic, "a fixed joint has nothing to follow with")
                 continue
-            if kind not in ("revolute", "continuous", "prismatic"):
+            if kind not in SINGLE:
                 self.document.fail(MimicError, mimic, f"the {kind} joint '{name}' cannot mimic")
             source = self._mimic_source(mimic, name, joints)
             source_kind = joints[source].get("type")
-            if source_kind not in ("revolute", "continuous", "prismatic"):
+            if source_kind not in SINGLE:
                 self.document.fail(
                     MimicError,
                     mimic,
                     f"joint '{name}' mimics '{source}', which is {source_kind} and has no single "
                     "coordinate",
                 )
-            self.mimics[name] = (
-                source,
-                self.document.number(mimic, "multiplier", 1.0),
-                self.document.number(mimic, "offset", 0.0),
-            )
+            multiplier = self.document.number(mimic, "multiplier", 1.0)
+            offset = self.document.number(mimic, "offset", 0.0)
+            self.mimics[name] = (source, multiplier, offset)
+            if source_kind == "continuous" and (kind == "prismatic" or not multiplier.is_integer()):
+                self.note(
+                    Outcome.CHECK,
+                    mimic,
+                    f"follows the continuous joint '{source}', whose full turns count here: turns "
+                    "are counted from the start, a configuration q does not tell them",
+                )
         for name in self.mimics:
             chain = [name]
             while chain[-1] in self.mimics:
@@ -258,6 +339,9 @@ class Checker:
                         joints[name].find("mimic"),
                         f"mimic joints follow each other in a circle: {' -> '.join(chain)}",
                     )
+        for joint in joints.values():  # constraints of ours: pinocchio need not read them
+            for mimic in joint.findall("mimic"):
+                joint.remove(mimic)
 
     def _mimic_source(self, mimic: Element, name: str, joints: dict[str, Element]) -> str:
         """The joint followed; a name that lacks the prefix of its follower is completed."""
@@ -296,8 +380,7 @@ class Checker:
                 self.document.fail(
                     InertiaError, inertial, f"link '{name}': <inertial> needs a <{tag}>"
                 )
-        for attribute in ("xyz", "rpy"):
-            self.document.vector(inertial.find("origin"), attribute, (0.0, 0.0, 0.0))
+        self.origin(inertial)
         try:
             mass = self.document.number(mass_element, "value")
             for key in ("ixy", "ixz", "iyz"):  # pinocchio's parser demands them; 0 if missing
@@ -312,8 +395,15 @@ class Checker:
             )
         if mass < 0.0:
             self.document.fail(InertiaError, inertial, f"link '{name}' has the mass {mass} kg")
+        if max(mass, *map(abs, moments.values())) > LARGEST:
+            self.document.fail(
+                InertiaError,
+                inertial,
+                f"link '{name}' has a mass or moment of inertia above {LARGEST:g}: check its units",
+            )
+        rounding = mass * GYRATION**2
         diagonal = [moments["ixx"], moments["iyy"], moments["izz"]]
-        if min(diagonal) < -ROUNDING:
+        if min(diagonal) < -rounding:
             self.document.fail(
                 InertiaError,
                 inertial,
@@ -326,7 +416,7 @@ class Checker:
                 [moments["ixz"], moments["iyz"], moments["izz"]],
             ]
         )
-        if np.abs(inertia).max() < ROUNDING:
+        if np.abs(inertia).max() < rounding:
             inertia[:] = 0.0
             _write_tensor(inertia_element, inertia)
         if mass == 0.0 and np.any(inertia):

@@ -10,9 +10,11 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from vi_contact.errors import ValueFormatError
 from vi_contact.robot.extension import ContactSpec
 from vi_contact.robot.parts import WORLD, Array, Contact
 from vi_contact.robot.report import Finding, Outcome
+from vi_contact.robot.xml import Document, Element
 
 if TYPE_CHECKING:
     from vi_contact.robot.robot import Robot
@@ -30,12 +32,53 @@ HULL_TOLERANCE = 1e-6
 """A hull vertex that sticks out by less is left out [m]."""
 
 
-def declared_contacts(robot: Robot, specs: Sequence[ContactSpec]) -> tuple[Contact, ...]:
-    """Contacts of the extension block in body coordinates; those fixed to the world cannot move."""
-    contacts = []
+def link_friction(document: Document) -> tuple[dict[str, float], list[Finding]]:
+    """Friction by link: Gazebo's mu1, and Bullet's lateral_friction, which wins."""
+    friction: dict[str, float] = {}
+    findings = []
+    links = {link.get("name"): link for link in document.root.findall("link")}
+    for gazebo in document.root.findall("gazebo"):
+        mu = gazebo.find("mu1")
+        if mu is None:
+            continue
+        old_dialect = mu.get("value") is not None
+        value = document.number(mu, "value") if old_dialect else document.content_number(mu)
+        _coefficient(document, mu, value)
+        name = gazebo.get("reference")
+        if name in links:
+            friction[name] = value
+            continue
+        message = f"there is no link '{name}'" if name else "no link is named in 'reference'"
+        findings.append(
+            Finding(Outcome.IGNORED, "gazebo/mu1", message, document.path.name, mu.sourceline, True)
+        )
+    for name, link in links.items():
+        lateral = link.find("contact/lateral_friction")
+        if lateral is not None:
+            value = document.number(lateral, "value")
+            friction[str(name)] = _coefficient(document, lateral, value)
+    return friction, findings
+
+
+def _coefficient(document: Document, element: Element, value: float) -> float:
+    if value < 0.0:
+        document.fail(ValueFormatError, element, f"a friction of {value:g}; it must be 0 or more")
+    return value
+
+
+def declared_contacts(
+    robot: Robot, specs: Sequence[ContactSpec], friction: Mapping[str, float]
+) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
+    """Contacts of the extension block in body coordinates; those fixed to the world are left out.
+
+    A contact without friction of its own has that of its link, if it has one.
+    """
+    contacts, findings = [], []
     for spec in specs:
         body, placement = robot.link_placement(spec.link)
         if body == WORLD:
+            message = f"its link '{spec.link}' is fixed to the world and never touches the ground"
+            findings.append(Finding(Outcome.IGNORED, f"contact '{spec.name}'", message, robot.file))
             continue
         contacts.append(
             Contact(
@@ -44,11 +87,11 @@ def declared_contacts(robot: Robot, specs: Sequence[ContactSpec]) -> tuple[Conta
                 spec.link,
                 placement.act(spec.point),
                 spec.radius,
-                spec.friction,
+                friction.get(spec.link) if spec.friction is None else spec.friction,
                 "declared",
             )
         )
-    return tuple(contacts)
+    return tuple(contacts), tuple(findings)
 
 
 def derived_contacts(

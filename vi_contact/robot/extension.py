@@ -68,6 +68,7 @@ class LoopSpec:
     frames: tuple[pin.SE3, pin.SE3]
     axis: Array
     axis2: Array
+    line: int | None
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def read_extension(document: Document) -> Extension:
     for element in document.root:
         tag = local_name(element)
         if tag == BLOCK:
+            reader.check_attributes(element, set())
             for child in element:
                 reader.read(child)
         elif tag == "loop_joint":
@@ -146,18 +148,18 @@ class _Reader:
         if tag not in _GRAMMAR:
             self._fail(element, f"unknown tag <{tag}>; {nearest(tag, _GRAMMAR)}")
         attributes, children = _GRAMMAR[tag]
-        self._check_attributes(element, attributes)
+        self.check_attributes(element, attributes)
         for child in element:
             name = local_name(child)
             if name not in children:
                 self._fail(child, f"unknown tag <{name}> in <{tag}>; {nearest(name, children)}")
-            self._check_attributes(child, children[name])
+            self.check_attributes(child, children[name])
         getattr(self, f"_read_{tag}")(element)
 
     def _fail(self, element: Element, message: str) -> None:
         self.document.fail(ExtensionError, element, message)
 
-    def _check_attributes(self, element: Element, known: set[str]) -> None:
+    def check_attributes(self, element: Element, known: set[str]) -> None:
         for attribute in element.attrib:
             if attribute not in known:
                 self._fail(
@@ -224,6 +226,8 @@ class _Reader:
         base = self.document.text(element, "type")
         if base not in ("free", "fixed"):
             self._fail(element, f"<base type=\"{base}\"> is neither 'free' nor 'fixed'")
+        if self.result.base not in (None, base):
+            self._fail(element, f'<base type="{base}"> contradicts the <base> before it')
         self.result.base = base
 
     def _read_loop_joint(self, element: Element) -> None:
@@ -240,8 +244,10 @@ class _Reader:
                 f"loop joint '{name}' has the type '{kind}'; {nearest(kind, _LOOP_KINDS)}",
             )
         ends = [self._child(element, tag) for tag in ("link1", "link2")]
-        axis = self._axis(element, "axis", name, np.array([1.0, 0.0, 0.0]))
-        axis2 = self._axis(element, "axis2", name, perpendicular_basis(axis)[0])
+        owner = f"loop joint '{name}'"
+        axis = self.document.axis(element.find("axis"), (1.0, 0.0, 0.0), ExtensionError, owner)
+        x, y, z = perpendicular_basis(axis)[0]
+        axis2 = self.document.axis(element.find("axis2"), (x, y, z), ExtensionError, owner)
         self.result.loops.append(
             LoopSpec(
                 name=name,
@@ -250,15 +256,9 @@ class _Reader:
                 frames=(self._frame(ends[0]), self._frame(ends[1])),
                 axis=axis,
                 axis2=axis2,
+                line=element.sourceline,
             )
         )
-
-    def _axis(self, element: Element, tag: str, name: str, default: Array) -> Array:
-        axis = self.document.vector(element.find(tag), "xyz", tuple(default))
-        length = np.linalg.norm(axis)
-        if length == 0.0:
-            self._fail(element, f"loop joint '{name}' has a zero <{tag}>")
-        return axis / length
 
     def _frame(self, element: Element) -> pin.SE3:
         rpy = self.document.vector(element, "rpy", (0.0, 0.0, 0.0))
@@ -286,6 +286,7 @@ class _Reader:
                 frames=(pin.SE3(np.eye(3), points[0]), pin.SE3(np.eye(3), points[1])),
                 axis=axis,
                 axis2=perpendicular_basis(axis)[0],
+                line=element.sourceline,
             )
         )
 

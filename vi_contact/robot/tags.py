@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from vi_contact.errors import nearest
 from vi_contact.robot.extension import BLOCK
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.xml import Document, Element, local_name
@@ -60,6 +61,8 @@ _RULES: Mapping[str, Rule] = {
     "material/texture": _APPEARANCE,
     "transmission": _used("its joints are actuated; its reduction is a motor's default gear"),
     "gazebo/mu1": _used("friction coefficient of the link's contacts"),
+    "gazebo/mu": _ignored("Gazebo's URDF tag is mu1", physics=True),
+    "gazebo/collision": _ignored("an SDFormat block for Gazebo", physics=True),
     "gazebo/mu2": _ignored("friction is isotropic, mu1 is taken", physics=True),
     "gazebo/fdir1": _ignored("friction is isotropic", physics=True),
     "gazebo/kp": _TUNING,
@@ -91,6 +94,50 @@ _HARMLESS_VALUES = {
 }
 """Switches that say what happens anyway."""
 
+_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "link": ("name", "type"),
+    "link/inertial": (),
+    "link/inertial/origin": ("xyz", "rpy"),
+    "link/inertial/mass": ("value",),
+    "link/inertial/inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"),
+    **{
+        f"link/{role}{path}": names
+        for role in ("visual", "collision")
+        for path, names in {
+            "": ("name", "group"),
+            "/origin": ("xyz", "rpy"),
+            "/geometry": ("name",),
+            "/geometry/box": ("size",),
+            "/geometry/sphere": ("radius",),
+            "/geometry/cylinder": ("radius", "length"),
+            "/geometry/capsule": ("radius", "length"),
+            "/geometry/mesh": ("filename", "scale"),
+        }.items()
+    },
+    "link/contact/lateral_friction": ("value",),
+    "joint": ("name", "type", "dont_collapse"),
+    "joint/origin": ("xyz", "rpy"),
+    "joint/parent": ("link",),
+    "joint/child": ("link",),
+    "joint/axis": ("xyz",),
+    "joint/limit": ("lower", "upper", "effort", "velocity"),
+    "joint/dynamics": ("damping", "friction"),
+    "joint/mimic": ("joint", "multiplier", "offset"),
+}
+"""Attributes of standard tags; others are ignored and said, as many are slips of the pen."""
+
+_ONCE: Mapping[str, tuple[str, ...]] = {
+    "link": ("inertial",),
+    "link/inertial": ("origin", "mass", "inertia"),
+    "link/visual": ("origin", "geometry", "material"),
+    "link/collision": ("origin", "geometry"),
+    "joint": ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic"),
+    "loop_joint": ("link1", "link2", "axis", "axis2"),
+    f"{BLOCK}/loop_joint": ("link1", "link2", "axis", "axis2"),
+    f"{BLOCK}/spring": ("link1", "link2"),
+}
+"""Tags of which only the first counts."""
+
 _WITHOUT_LINE = ("geometry", "origin", "mass", "inertia", "color", "material", "shape")
 """Parts of used elements that need no line of their own."""
 
@@ -100,17 +147,32 @@ def tag_findings(document: Document) -> list[Finding]:
     findings: dict[tuple[str, str], Finding] = {}
     for element, path in _walk(document.root, ""):
         rule = _rule(element, path)
-        if rule is None:
-            continue
-        outcome, message, physics = rule
-        key = (path, message)
-        if key in findings:
-            findings[key] = replace(findings[key], count=findings[key].count + 1)
-        else:
-            findings[key] = Finding(
-                outcome, path, message, document.path.name, element.sourceline, physics
-            )
+        for outcome, message, physics in (*((rule,) if rule else ()), *_slips(element, path)):
+            key = (path, message)
+            if key in findings:
+                findings[key] = replace(findings[key], count=findings[key].count + 1)
+            else:
+                findings[key] = Finding(
+                    outcome, path, message, document.path.name, element.sourceline, physics
+                )
     return list(findings.values())
+
+
+def _slips(element: Element, path: str) -> Iterator[Rule]:
+    """Unknown attributes of a standard tag, and tags given twice of which the first counts."""
+    physics = not path.startswith("link/visual")
+    if path in _ATTRIBUTES:
+        for attribute in element.attrib:
+            known = _ATTRIBUTES[path]
+            if attribute not in known and ":" not in attribute:  # with a prefix: another tool's
+                yield _ignored(
+                    f"unknown attribute '{attribute}'; {nearest(attribute, known)}", physics
+                )
+    if path in _ONCE:
+        tags = [local_name(child) for child in element]
+        for tag in _ONCE[path]:
+            if tags.count(tag) > 1:
+                yield _ignored(f"{tags.count(tag)} <{tag}> of which the first counts", physics)
 
 
 def _walk(parent: Element, path: str) -> Iterator[tuple[Element, str]]:

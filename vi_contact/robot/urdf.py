@@ -10,33 +10,35 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Sequence
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-import coal
 import numpy as np
 import pinocchio as pin
 from lxml import etree
 
 from vi_contact.errors import (
+    ArgumentError,
+    LoopClosureError,
     PinocchioError,
     RobotFileNotFoundError,
     StrictImportError,
     UnsupportedJointError,
-    ViContactError,
+    ValueFormatError,
     nearest,
 )
 from vi_contact.robot import assembly
 from vi_contact.robot.checks import Checker
-from vi_contact.robot.contacts import declared_contacts, derived_contacts
+from vi_contact.robot.contacts import declared_contacts, derived_contacts, link_friction
 from vi_contact.robot.extension import Extension, MotorSpec, read_extension
+from vi_contact.robot.inertias import check_model, inertia_findings, rotor_findings
 from vi_contact.robot.parts import Contact, JointKind, Loop, Mimic, Motor, Pose, Spring
 from vi_contact.robot.report import Finding, Outcome
-from vi_contact.robot.robot import Robot
+from vi_contact.robot.robot import Robot, check_size
+from vi_contact.robot.shapes import Shapes
 from vi_contact.robot.tags import tag_findings
-from vi_contact.robot.xml import Document, describe, parse
+from vi_contact.robot.xml import Document, parse
 
 Base = Literal["free", "fixed"] | None
 
@@ -50,7 +52,7 @@ def bundled_robots() -> tuple[str, ...]:
 def load_robot(
     path: str | os.PathLike[str],
     base: Base = None,
-    package_dirs: Sequence[str | os.PathLike[str]] = (),
+    package_dirs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     contacts: Literal["auto", "none"] = "auto",
     strict: bool = False,
 ) -> Robot:
@@ -58,34 +60,36 @@ def load_robot(
 
     base: "free" adds a floating base, "fixed" none; None: what the file says, else fixed when the
     root link is called "world" and free otherwise.
-    package_dirs: folders that hold the packages of package:// addresses; folders above the file
+    package_dirs: folders that hold the packages of package:// addresses; those above the file
     and ROS_PACKAGE_PATH are searched too.
     contacts: "auto" takes those declared in the <vi_contact> block, or else derives them from
     the collision shapes; "none" leaves them out.
     strict: what would be approximated, or ignored although it is physics, is an error.
     """
     if base not in (None, "free", "fixed"):
-        raise ViContactError(f"base is {base!r}; it can be 'free', 'fixed' or None")
+        raise ArgumentError("base", base, "'free', 'fixed' or None")
     if contacts not in ("auto", "none"):
-        raise ViContactError(f"contacts is {contacts!r}; it can be 'auto' or 'none'")
+        raise ArgumentError("contacts", contacts, "'auto' or 'none'")
+    folders = _folders(package_dirs)
     file = _find(path)
     document = parse(file)
     checker = Checker(Document(file, copy.deepcopy(document.root)))
     checker.run()
     extension = read_extension(document)
-    findings = tag_findings(document) + checker.findings
+    friction, friction_findings = link_friction(document)
+    shapes = Shapes(checker, folders)
+    findings = tag_findings(document) + checker.findings + friction_findings
 
-    prepared = checker.document.root
-    geometry = _Geometry(prepared, file, [Path(folder) for folder in package_dirs])
-    findings += geometry.findings
+    prepared = checker.root
     root_link = _root_link(prepared)
     base = base or _said(extension.base) or ("fixed" if root_link == "world" else "free")
     model = _build_model(prepared, file, base, extension)
+    check_size(model)
     _apply_limits(model, checker)
-    driven = _transmissions(prepared, file)
-    findings += _transmission_findings(prepared, file, driven)
+    driven = _transmissions(document)
+    findings += _transmission_findings(document, driven)
     motors = _apply_motors(model, extension.motors, driven)
-    findings += _inertia_findings(model, file.name)
+    findings += inertia_findings(model, file.name)
 
     declared = [motor.joint for motor in extension.motors]
     declared += [joint for joint in driven if model.existJointName(joint)]
@@ -98,28 +102,36 @@ def load_robot(
         if contacts == "none":
             return (), ()
         if extension.contacts:
-            return declared_contacts(robot, extension.contacts), ()
-        return derived_contacts(robot, robot.collision_model, _link_friction(document))
+            return declared_contacts(robot, extension.contacts, friction)
+        return derived_contacts(robot, robot.collision_model, friction)
 
+    loops, springs = _loops(bare, extension), _springs(bare, extension)
+    findings += _same_body_findings(loops, springs, file.name)
     robot = Robot(
         name=model.name,
         model=model,
         bodies=bodies,
         joints=joints,
-        loops=_loops(bare, extension),
+        loops=loops,
         mimics=tuple(
             Mimic(bare.joint_names.index(name), bare.joint_names.index(source), factor, offset)
             for name, (source, factor, offset) in checker.mimics.items()
         ),
         motors=motors,
-        springs=_springs(bare, extension),
+        springs=springs,
         findings=tuple(findings),
         contact_source=contact_source,
-        collision=lambda: geometry.build(model, pin.GeometryType.COLLISION),
-        visual=lambda: geometry.build(model, pin.GeometryType.VISUAL),
+        collision=lambda: shapes.build(model, pin.GeometryType.COLLISION),
+        visual=lambda: shapes.build(model, pin.GeometryType.VISUAL),
+        late_findings=lambda: shapes.late_findings,
         file=file.name,
     )
-    robot.neutral()  # a loop that cannot be closed is an error of the file: say so now
+    try:
+        robot.neutral()  # a loop that cannot be closed is an error of the file: say so now
+    except LoopClosureError as error:
+        line = next((loop.line for loop in extension.loops if loop.name in error.gaps), None)
+        place = f"{file}:{line}" if line else str(file)
+        raise LoopClosureError(error.robot, error.gaps, error.fixed, place) from None
     if strict and robot.report.strict_findings:
         raise StrictImportError(file, [str(finding) for finding in robot.report.strict_findings])
     return robot
@@ -134,13 +146,20 @@ def from_pinocchio(
 
     Contacts come from the collision shapes. The model is copied.
     """
+    if not isinstance(model, pin.Model):
+        raise ArgumentError("model", model, "a pinocchio.Model; load_robot reads files")
+    for name, shapes in (("collision_model", collision_model), ("visual_model", visual_model)):
+        if not isinstance(shapes, pin.GeometryModel | None):
+            raise ArgumentError(name, shapes, "a pinocchio.GeometryModel or None")
     model = model.copy()
     if len(model.mimicking_joints):
         raise UnsupportedJointError(
             "the model was built with mimic joints; build it with mimic=False, or load the URDF "
             "with load_robot, which keeps them as constraints"
         )
-    findings = _inertia_findings(model, "")
+    check_size(model)
+    check_model(model)
+    findings = rotor_findings(model) + inertia_findings(model, "")
     bodies = assembly.bodies_of(model)
     joints = assembly.joints_of(model, bodies, _movable(model))
     return Robot(
@@ -158,9 +177,14 @@ def from_pinocchio(
 # ---------------------------------------------------------------- files
 def _find(path: str | os.PathLike[str]) -> Path:
     """A bundled name or a file."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise ArgumentError("path", path, f"a .urdf file or one of {', '.join(bundled_robots())}")
     file = Path(path)
-    if file.is_file():
-        return file
+    try:
+        if file.is_file():
+            return file
+    except (OSError, ValueError) as error:  # too long, or with a character no file can have
+        raise RobotFileNotFoundError(str(path)[:80], f"not the name of a file: {error}") from None
     if isinstance(path, str) and path in bundled_robots():
         return Path(str(resources.files("vi_contact") / "urdf" / path / f"{path}.urdf"))
     if file.is_dir():
@@ -168,6 +192,15 @@ def _find(path: str | os.PathLike[str]) -> Path:
     raise RobotFileNotFoundError(
         file, f"no such file, nor a bundled robot; {nearest(str(path), bundled_robots())}"
     )
+
+
+def _folders(package_dirs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Path]:
+    """Folders of packages; a single one need not be in a list."""
+    listed = [package_dirs] if isinstance(package_dirs, str | os.PathLike) else package_dirs
+    try:
+        return [Path(folder) for folder in listed]
+    except TypeError:
+        raise ArgumentError("package_dirs", package_dirs, "a folder or a list of them") from None
 
 
 def _root_link(root: etree._Element) -> str:
@@ -185,7 +218,9 @@ def _said(base: str | None) -> Base:
 def _build_model(root: etree._Element, file: Path, base: Base, extension: Extension) -> pin.Model:
     text = etree.tostring(root, encoding="unicode")
     names = {joint.get("name") for joint in root.findall("joint")}
-    root_joint = "root_joint" if "root_joint" not in names else "vi_contact_root_joint"
+    root_joint = "root_joint"
+    while root_joint in names:
+        root_joint = f"vi_contact_{root_joint}"
     try:
         if base == "free":
             model = pin.buildModelFromXML(text, pin.JointModelFreeFlyer(), root_joint)
@@ -211,24 +246,6 @@ def _apply_limits(model: pin.Model, checker: Checker) -> None:
         model.lowerVelocityLimit[index], model.upperVelocityLimit[index] = -np.inf, np.inf
 
 
-def _inertia_findings(model: pin.Model, file: str) -> list[Finding]:
-    """Completes the model's inertias; says which, and which massless links stay as they are."""
-    completed = {i: (mass, moment) for i, mass, moment in assembly.complete_inertias(model)}
-    findings = []
-    for i in range(1, model.njoints):
-        element = f"joint '{model.names[i]}'"
-        if i in completed:
-            mass, moment = completed[i]
-            words = [f"a mass of {mass:g} kg"] if mass else []
-            words += [f"a moment of inertia of {moment:g} kg m2"] if moment else []
-            message = f"moves parts without inertia: given {' and '.join(words)}"
-            findings.append(Finding(Outcome.APPROXIMATED, element, message, file, physics=True))
-        elif model.inertias[i].mass == 0.0:
-            message = "moves a massless link whose subtree has mass: kept as it is, exact"
-            findings.append(Finding(Outcome.USED, element, message, file))
-    return findings
-
-
 def _movable(model: pin.Model) -> set[str]:
     """Every joint that an actuator can drive: all but floating ones."""
     return {
@@ -239,27 +256,32 @@ def _movable(model: pin.Model) -> set[str]:
 
 
 # ---------------------------------------------------------------- actuation
-def _transmissions(root: etree._Element, file: Path) -> dict[str, float]:
+def _transmissions(document: Document) -> dict[str, float]:
     """Joints that a transmission drives, with the mechanical reduction, read by urchin."""
-    elements = root.findall("transmission")
+    elements = document.root.findall("transmission")
     if not elements:
         return {}
     from urchin import Transmission  # slow to import, and few files need it
 
     driven: dict[str, float] = {}
     for element in elements:
-        transmission = Transmission._from_xml(element, str(file))
-        reductions = [actuator.mechanicalReduction for actuator in transmission.actuators]
-        reduction = next((value for value in reductions if value), None)
-        for joint in transmission.joints:
-            driven[joint.name] = float(reduction or 1.0)
+        for reduction in element.iter("mechanicalReduction"):
+            if document.content_number(reduction) == 0.0:
+                document.fail(ValueFormatError, reduction, "a mechanicalReduction of 0")
+        for joint in element.findall("joint"):
+            document.text(joint, "name")
+        transmission = Transmission._from_xml(element, str(document.path))
+        common = [actuator.mechanicalReduction for actuator in transmission.actuators]
+        common += [float(reduction.text) for reduction in element.findall("mechanicalReduction")]
+        for joint, tag in zip(transmission.joints, element.findall("joint"), strict=True):
+            own = [float(reduction.text) for reduction in tag.findall("mechanicalReduction")]
+            reduction = next((value for value in own + common if value), 1.0)
+            driven[joint.name] = abs(reduction)  # a sign turns the motor round, which is its own
     return driven
 
 
-def _transmission_findings(
-    root: etree._Element, file: Path, driven: Iterable[str]
-) -> list[Finding]:
-    joints = {joint.get("name"): joint for joint in root.findall("joint")}
+def _transmission_findings(document: Document, driven: Iterable[str]) -> list[Finding]:
+    joints = {joint.get("name"): joint for joint in document.root.findall("joint")}
     findings = []
     for name in driven:
         if name not in joints:
@@ -268,7 +290,7 @@ def _transmission_findings(
             message = f"drives the fixed joint '{name}'"
         else:
             continue
-        findings.append(Finding(Outcome.IGNORED, "transmission", message, file.name))
+        findings.append(Finding(Outcome.IGNORED, "transmission", message, document.path.name))
     return findings
 
 
@@ -339,95 +361,11 @@ def _springs(robot: Robot, extension: Extension) -> tuple[Spring, ...]:
     return tuple(springs)
 
 
-# ---------------------------------------------------------------- contact friction
-def _link_friction(document: Document) -> dict[str, float]:
-    """Friction by link: Gazebo's mu1, and Bullet's lateral_friction, which wins."""
-    friction = {}
-    for gazebo in document.root.findall("gazebo"):
-        mu = gazebo.find("mu1")
-        if mu is not None and gazebo.get("reference") and mu.text:
-            friction[str(gazebo.get("reference"))] = float(mu.text)
-    for link in document.root.findall("link"):
-        lateral = link.find("contact/lateral_friction")
-        if lateral is not None:
-            friction[str(link.get("name"))] = document.number(lateral, "value")
-    return friction
-
-
-# ---------------------------------------------------------------- shapes
-class _Geometry:
-    """Visual and collision shapes: mesh paths are resolved now, meshes read when asked for."""
-
-    def __init__(self, root: etree._Element, file: Path, package_dirs: list[Path]) -> None:
-        self.root = root
-        self.file = file
-        self.folders = package_dirs + [
-            Path(folder) for folder in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if folder
-        ]
-        self.findings: list[Finding] = []
-        self.capsules: dict[tuple[str, int], tuple[float, float]] = {}
-        self._resolve = cache(self._resolve_uncached)
-        for link in root.findall("link"):
-            for role in ("visual", "collision"):
-                for element in link.findall(role):
-                    self._prepare(link, element)
-
-    def _prepare(self, link: etree._Element, element: etree._Element) -> None:
-        mesh = element.find("geometry/mesh")
-        capsule = element.find("geometry/capsule")
-        if mesh is not None:
-            address = mesh.get("filename") or ""
-            found = self._resolve(address)
-            if found is None:
-                self.findings.append(
-                    Finding(
-                        Outcome.IGNORED,
-                        describe(element),
-                        f"mesh not found: {address}; give its folder in package_dirs",
-                        self.file.name,
-                        mesh.sourceline,
-                        physics=element.tag == "collision",
-                    )
-                )
-                link.remove(element)
-            else:
-                mesh.set("filename", str(found))
-        elif capsule is not None:  # pinocchio's parser knows no capsule: built as a cylinder first
-            index = list(link.findall(element.tag)).index(element)
-            document = Document(self.file, self.root)
-            size = (document.number(capsule, "radius"), document.number(capsule, "length"))
-            self.capsules[(f"{element.tag}/{link.get('name')}", index)] = size
-            capsule.tag = "cylinder"
-
-    def _resolve_uncached(self, address: str) -> Path | None:
-        """File of a package://, file://, absolute or relative mesh address."""
-        if address.startswith("file://"):
-            address = address.removeprefix("file://")
-        if not address.startswith(("package://", "model://")):
-            candidates = [Path(address)] if Path(address).is_absolute() else []
-            candidates += [self.file.resolve().parent / address]
-            candidates += [folder / address for folder in self.folders]
-            return next((file.resolve() for file in candidates if file.is_file()), None)
-        inside = address.split("://", 1)[1].lstrip("/")
-        package, _, rest = inside.partition("/")
-        for folder in [*self.folders, *self.file.resolve().parents]:
-            if (folder / inside).is_file():
-                return (folder / inside).resolve()
-            if folder.name == package and (folder / rest).is_file():
-                return (folder / rest).resolve()
-        return None
-
-    def build(self, model: pin.Model, kind: pin.GeometryType) -> pin.GeometryModel:
-        text = etree.tostring(self.root, encoding="unicode")
-        try:
-            geometry = pin.buildGeomFromUrdfString(model, text, kind)
-        except (ValueError, RuntimeError) as error:
-            raise PinocchioError(self.file, f"a mesh could not be read: {error}") from error
-        role = "collision" if kind == pin.GeometryType.COLLISION else "visual"
-        for (owner, index), (radius, length) in self.capsules.items():
-            tag, _, link = owner.partition("/")
-            name = f"{link}_{index}"
-            if tag == role and geometry.existGeometryName(name):
-                shape = geometry.geometryObjects[geometry.getGeometryId(name)]
-                shape.geometry = coal.Capsule(radius, length)
-        return geometry
+def _same_body_findings(
+    loops: Iterable[Loop], springs: Iterable[Spring], file: str
+) -> list[Finding]:
+    """Loops and springs that join a body to itself do nothing, or cannot be closed."""
+    idle = [f"loop_joint '{loop.name}'" for loop in loops if loop.parent == loop.child]
+    idle += [f"spring '{spring.name}'" for spring in springs if spring.body_1 == spring.body_2]
+    message = "both ends are on the same body: no motion changes it"
+    return [Finding(Outcome.CHECK, element, message, file) for element in idle]

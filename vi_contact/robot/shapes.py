@@ -1,0 +1,238 @@
+"""Visual and collision shapes: checked and resolved at load, meshes read when asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import coal
+import numpy as np
+import pinocchio as pin
+from lxml import etree
+
+from vi_contact.errors import PinocchioError, ValueFormatError
+from vi_contact.robot.checks import Checker
+from vi_contact.robot.report import Finding, Outcome
+from vi_contact.robot.xml import Element, local_name
+
+_SIZES = {
+    "sphere": {"radius": 1},
+    "box": {"size": 3},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+    "mesh": {},
+}
+"""Shapes that are read, and how many positive numbers each attribute has."""
+
+
+class Shapes:
+    """Prepares the shapes of a checked document for pinocchio and builds its geometry models."""
+
+    def __init__(self, checker: Checker, package_dirs: Sequence[Path]) -> None:
+        self.checker = checker
+        self.document = checker.document
+        self.root = checker.root
+        self.folders = [*package_dirs] + [
+            Path(folder) for folder in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if folder
+        ]
+        self.late_findings: list[Finding] = []
+        """What came to light when meshes were read."""
+        self._capsules: list[tuple[Element, Element, float, float]] = []
+        self._resolve = cache(self._resolve_uncached)
+        colours = self._global_colours()
+        for link in self.root.findall("link"):
+            for element in link.findall("visual") + link.findall("collision"):
+                if self._prepare(link, element):
+                    self._colour(element, colours)
+                else:
+                    link.remove(element)
+
+    # ------------------------------------------------------------ checks
+    def _prepare(self, link: Element, element: Element) -> bool:
+        """Checks a <visual> or <collision>; False if it has to be left out."""
+        self.checker.origin(element)
+        shapes = element.findall("geometry/*")
+        if len(shapes) != 1:
+            self.document.fail(
+                ValueFormatError,
+                element,
+                f"<{element.tag}> of link '{link.get('name')}' needs a <geometry> with one shape, "
+                f"it has {len(shapes)}",
+            )
+        shape = shapes[0]
+        kind = local_name(shape)
+        if kind not in _SIZES:
+            return self._leave_out(
+                element, f"unknown shape <{kind}>; vi_contact reads {', '.join(_SIZES)}"
+            )
+        for attribute, count in _SIZES[kind].items():
+            if self.document.numbers(shape, attribute, count).min() <= 0.0:
+                self.document.fail(
+                    ValueFormatError,
+                    shape,
+                    f'<{kind} {attribute}="{shape.get(attribute)}"> of link '
+                    f"'{link.get('name')}' must be positive",
+                )
+        if kind == "mesh":
+            return self._prepare_mesh(element, shape)
+        if kind == "capsule":  # pinocchio's parser knows none: built as a cylinder first
+            radius, length = (self.document.number(shape, key) for key in ("radius", "length"))
+            self._capsules.append((link, element, radius, length))
+            shape.tag = "cylinder"
+        return True
+
+    def _prepare_mesh(self, element: Element, mesh: Element) -> bool:
+        if not np.all(self.document.vector(mesh, "scale", (1.0, 1.0, 1.0))):
+            self.document.fail(
+                ValueFormatError, mesh, f'<mesh scale="{mesh.get("scale")}"> must not be zero'
+            )
+        address = (mesh.get("filename") or "").strip()
+        if not address:
+            return self._leave_out(element, "the mesh has no filename")
+        found = self._resolve(address)
+        if found is None:
+            return self._leave_out(
+                element, f"mesh not found: {address}; give its folder in package_dirs"
+            )
+        mesh.set("filename", str(found))
+        return True
+
+    def _leave_out(self, element: Element, message: str) -> bool:
+        physics = element.tag == "collision"
+        self.checker.note(Outcome.IGNORED, element, message, physics)
+        return False
+
+    # ------------------------------------------------------------ colours
+    def _global_colours(self) -> dict[str, str]:
+        """Colours by name from the materials beside the links, the first of each name."""
+        colours: dict[str, str] = {}
+        for material in self.root.findall("material"):
+            colour = self._rgba(material)
+            if colour:
+                colours.setdefault(self.document.text(material, "name"), colour)
+            self.root.remove(material)
+        return colours
+
+    def _rgba(self, material: Element) -> str | None:
+        element = material.find("color")
+        if element is None:
+            return None
+        rgba = self.document.numbers(element, "rgba", 4)
+        if rgba.min() < 0.0 or rgba.max() > 1.0:
+            self.checker.note(Outcome.IGNORED, element, "colours outside 0..1: cut off there")
+        return " ".join(f"{value:.6g}" for value in np.clip(rgba, 0.0, 1.0))
+
+    def _colour(self, element: Element, colours: dict[str, str]) -> None:
+        """Gives a picture its colour under a name of its own: urdfdom trips over shared names."""
+        material = element.find("material")
+        if material is None:
+            return
+        name = material.get("name")
+        colour = self._rgba(material) if element.tag == "visual" else None
+        if name and colour:
+            colours.setdefault(name, colour)
+        colour = colour or colours.get(name)
+        for old in element.findall("material"):
+            element.remove(old)
+        if colour:
+            new = etree.SubElement(element, "material", name=f"colour {colour}")
+            etree.SubElement(new, "color", rgba=colour)
+
+    # ------------------------------------------------------------ meshes
+    def _resolve_uncached(self, address: str) -> Path | None:
+        """File of a package://, file://, absolute or relative mesh address; %20 is a blank."""
+        if address.startswith("file://"):
+            address = address.removeprefix("file://")
+        return self._search(address) or ("%" in address and self._search(unquote(address))) or None
+
+    def _search(self, address: str) -> Path | None:
+        here = self.document.path.resolve()
+        if not address.startswith(("package://", "model://")):
+            candidates = [Path(address)] if Path(address).is_absolute() else []
+            candidates += [here.parent / address]
+            candidates += [folder / address for folder in self.folders]
+            return next((file.resolve() for file in candidates if file.is_file()), None)
+        inside = address.split("://", 1)[1].lstrip("/")
+        package, _, rest = inside.partition("/")
+        for folder in [*self.folders, *here.parents]:
+            if (folder / inside).is_file():
+                return (folder / inside).resolve()
+            if folder.name == package and (folder / rest).is_file():
+                return (folder / rest).resolve()
+        return None
+
+    def build(self, model: pin.Model, kind: pin.GeometryType) -> pin.GeometryModel:
+        """Reads the meshes; one that cannot be read costs its shape and a line in the report."""
+        role = "collision" if kind == pin.GeometryType.COLLISION else "visual"
+        try:
+            geometry = self._build(model, kind)
+        except (ValueError, RuntimeError):
+            self._drop_unreadable(role)
+            try:
+                geometry = self._build(model, kind)
+            except (ValueError, RuntimeError) as error:
+                message = f"pinocchio could not build the {role} shapes: {error}"
+                raise PinocchioError(self.document.path, message) from error
+        for link, element, radius, length in self._capsules:
+            if element.tag != role:
+                continue
+            name = f"{link.get('name')}_{link.findall(role).index(element)}"
+            if geometry.existGeometryName(name):
+                shape = geometry.geometryObjects[geometry.getGeometryId(name)]
+                shape.geometry = coal.Capsule(radius, length)
+        for shape in list(geometry.geometryObjects):
+            problem = _mesh_problem(shape.geometry)
+            if problem:
+                link_name = model.frames[shape.parentFrame].name
+                self._note_mesh(f"link '{link_name}'/{role}", shape.meshPath, problem, None)
+                geometry.removeGeometryObject(shape.name)
+        return geometry
+
+    def _build(self, model: pin.Model, kind: pin.GeometryType) -> pin.GeometryModel:
+        return pin.buildGeomFromUrdfString(
+            model, etree.tostring(self.root, encoding="unicode"), kind
+        )
+
+    def _drop_unreadable(self, role: str) -> None:
+        """Takes out the shapes whose meshes cannot be read one by one."""
+        loader = coal.MeshLoader()
+        for link in self.root.findall("link"):
+            for element in link.findall(role):
+                mesh = element.find("geometry/mesh")
+                if mesh is None:
+                    continue
+                try:
+                    loader.load(mesh.get("filename"), np.ones(3))
+                except (ValueError, RuntimeError) as error:
+                    problem = _reason(error)
+                    place = f"link '{link.get('name')}'/{role}"
+                    self._note_mesh(place, mesh.get("filename"), problem, mesh.sourceline)
+                    link.remove(element)
+
+    def _note_mesh(self, element: str, file: str, problem: str, line: int | None) -> None:
+        message = f"mesh {Path(file).name} cannot be used: {problem}"
+        physics = element.endswith("collision")
+        self.late_findings.append(
+            Finding(
+                Outcome.IGNORED, element, message, self.document.path.name, line, physics=physics
+            )
+        )
+
+
+def _reason(error: Exception) -> str:
+    """The reader's own reason, without the place in its source and its hints."""
+    noise = ("From file:", "in function:", "at line:", "message:", "Hint:", "Could not load")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(line for line in lines if not line.startswith(noise)) or "unreadable"
+
+
+def _mesh_problem(shape: coal.CollisionGeometry) -> str:
+    if not isinstance(shape, coal.BVHModelBase):
+        return ""
+    vertices = np.asarray(shape.vertices())
+    if len(vertices) == 0:
+        return "it has no vertices"
+    return "" if np.isfinite(vertices).all() else "it has vertices that are not finite"
