@@ -174,7 +174,7 @@ class Elimination {
       d = a0.dot(pivot.Ul);
     }
     d += kappa[link.v];
-    if (!(d > 0.0)) return false;
+    if (!(std::abs(d) > 0.0)) return false;
     pivot.inverse = 1.0 / d;
     pivot.Wl *= pivot.inverse;
     pivot.Wa *= pivot.inverse;
