@@ -173,6 +173,12 @@ class Closure {
     apply(tree, r, dq);
   }
 
+  // Takes back half of the last change of lambda.
+  void halve_step() {
+    rhs_.head(active_) *= 0.5;
+    lambda.head(active_) -= rhs_.head(active_);
+  }
+
   // Velocities v with J v = 0 and M v = p + J' mu, for the factored mass matrix M.
   void project(Elimination& tree, const VectorX& p, double* v) {
     const int m = active_;

@@ -40,6 +40,9 @@ struct Work {
 // A factorisation is used again while each iteration divides the residual by this.
 inline constexpr double fall_to_keep_factors = 50.0;
 
+// A Newton step is halved at most so often; after that it is taken as it is.
+inline constexpr int most_halvings = 8;
+
 class Stepper {
  public:
   Stepper(const Model& model, double time_step, const Vector3& gravity, const Settings& settings)
@@ -298,7 +301,6 @@ class Stepper {
   void solve(StepReport& report) {
     double last = infinity;
     bool factored = false;
-    double scale = 1.0;
     int halvings = 0;
     for (int iteration = 0;; ++iteration) {
       const bool turns_exist = evaluate();
@@ -317,13 +319,14 @@ class Stepper {
         report.body = fastest_body();
         return;
       }
-      // A trial that is no better is taken back half way; the first step of a solve is free.
-      const bool worse = !turns_exist || !(size <= 2.0 * last);
-      if (iteration > (turns_exist ? 1 : 0) && worse && halvings < 8) {
+      // A trial that is no better is taken back half way.
+      const bool worse = !turns_exist || !(size < last);
+      if (iteration > 0 && worse && halvings < most_halvings) {
         ++halvings;
-        scale *= 0.5;
+        dq_ *= 0.5;
+        if (closure_.size() > 0) closure_.halve_step();
         x1_ = trial_;
-        move(scale);
+        move();
         continue;
       }
       if (!turns_exist) {
@@ -356,14 +359,12 @@ class Stepper {
       }
       last = size;
       trial_ = x1_;
-      scale = 1.0;
       halvings = 0;
-      move(1.0);
+      move();
     }
   }
 
-  void move(double scale) {
-    if (scale != 1.0) dq_ *= 0.5;  // halved once more with every call
+  void move() {
     for (const Link& link : model_.links) {
       retract(link, dq_.data() + link.v, x1_.data() + link.c);
     }
