@@ -1,4 +1,4 @@
-"""Everything vi_contact raises: one hierarchy, each class one kind of mistake, messages that say what to do."""
+"""Everything vi_contact raises: each class one kind of mistake, messages that say what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ViContactError(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Words that list what exists, the most similar name first: "did you mean 'x'? It has a, b, c"."""
+    """Words that list what exists, the most similar name first: did you mean 'x'? known: ..."""
     names = [str(item) for item in known]
     if not names:
         return "there are none"
@@ -126,7 +126,7 @@ class PinocchioError(RobotFileError):
 
 
 class StrictImportError(RobotFileError):
-    """strict=True, and the report has approximations or ignored physics; `findings` lists them all."""
+    """Strict import met approximations or ignored physics; `findings` lists them all."""
 
     def __init__(self, path: Path | str, findings: Sequence[str]) -> None:
         self.findings = tuple(findings)
@@ -143,8 +143,12 @@ class UnsupportedJointError(ViContactError):
     """A pinocchio joint model without a maximal-coordinate counterpart here."""
 
 
+class PlacementError(ViContactError):
+    """A robot that cannot be put on the ground: no contacts, or nothing to lift it by."""
+
+
 class LoopClosureError(ViContactError):
-    """No closed configuration was found; `gaps` maps each open loop to its remaining error [m or rad]."""
+    """No closed configuration was found; `gaps` maps open loops to their error [m or rad]."""
 
     def __init__(self, robot: str, gaps: dict[str, float], fixed: Sequence[str]) -> None:
         self.robot = robot
@@ -157,7 +161,9 @@ class LoopClosureError(ViContactError):
             if self.fixed
             else "check the loop's points and the link lengths, or start nearer to a closed pose"
         )
-        super().__init__(f"robot '{robot}' cannot be closed{held}: {gap_words} [m or rad]; {advice}")
+        super().__init__(
+            f"robot '{robot}' cannot be closed{held}: {gap_words} [m or rad]; {advice}"
+        )
 
 
 # ---------------------------------------------------------------- simulation

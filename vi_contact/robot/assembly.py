@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 
 from vi_contact.errors import UnsupportedJointError
-from vi_contact.robot.parts import WORLD, Array, Body, Joint, JointKind, Pose
+from vi_contact.robot.parts import WORLD, Array, Body, Indices, Joint, JointKind, Pose
 
 _KINDS = {
     **{f"JointModelR{axis}": (JointKind.REVOLUTE, False) for axis in "XYZ"},
@@ -50,7 +50,7 @@ def bodies_of(model: pin.Model) -> tuple[Body, ...]:
 def joints_of(
     model: pin.Model, bodies: tuple[Body, ...], actuated: Collection[str]
 ) -> tuple[Joint, ...]:
-    """The tree's joints with their frames in body coordinates; limits of 1e300 and more become inf."""
+    """The tree's joints with frames in body coordinates; limits of 1e300 and more become inf."""
     data = model.createData()
     joints = []
     for i in range(1, model.njoints):
@@ -174,7 +174,7 @@ def complete_inertias(model: pin.Model) -> list[tuple[int, float, float]]:
     data = model.createData()
     pin.crba(model, data, q)
 
-    def add(i: int, dofs: Array) -> None:
+    def add(i: int, dofs: Indices) -> None:
         """What the joint's given degrees of freedom need: mass to slide, inertia to turn."""
         S = _motion_subspace(data, i)[:, dofs]
         mass = LEAF_MASS if np.any(S[:3]) else 0.0

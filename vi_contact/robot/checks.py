@@ -63,9 +63,7 @@ class Checker:
         for link in self.root.findall("link"):
             self._inertial(link)
 
-    def note(
-        self, outcome: Outcome, element: Element, message: str, physics: bool = False
-    ) -> None:
+    def note(self, outcome: Outcome, element: Element, message: str, physics: bool = False) -> None:
         self.findings.append(
             Finding(
                 outcome,
@@ -184,9 +182,7 @@ class Checker:
         limit = joint.find("limit")
         if limit is None:
             if kind != "continuous":
-                self.note(
-                    Outcome.CHECK, joint, f"{kind} joint without <limit>: taken as unlimited"
-                )
+                self.note(Outcome.CHECK, joint, f"{kind} joint without <limit>: taken as unlimited")
                 limit = joint.makeelement("limit", {"effort": "0", "velocity": "0"})
                 joint.append(limit)
                 self.unlimited.add(name)

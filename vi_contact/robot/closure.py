@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vi_contact.robot.robot import Robot
 
 CLOSURE_TOLERANCE = 1e-12
-"""Largest loop error of a closed configuration [m or rad]; robots are metres, doubles have 2e-16."""
+"""Largest loop error of a closed configuration [m or rad]; round-off of metres is 1e-16."""
 
 STEPS = 200
 """Newton steps before a start is given up; a good start needs fewer than ten."""
@@ -45,13 +45,13 @@ class Mobility:
 
 
 def closure_rows(robot: Robot, q: Array) -> tuple[Array, Array]:
-    """Errors of all loop joints, then mimic joints, and their Jacobian with respect to v: (m,), (m, nv)."""
+    """(m,) errors of loop joints, then mimic joints, and (m, nv) their Jacobian for v."""
     maximal = robot.to_maximal(q)
     data = robot.data
     pin.computeJointJacobians(robot.model, data, q)
 
     def body(index: int) -> tuple[Array, Array, Array]:
-        """Position, quaternion, and the map from v to (CoM velocity in world, rotation in body axes)."""
+        """Position, quaternion, and the map from v to (v_WB, w_WB_B)."""
         if index == WORLD:
             return np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((6, robot.nv))
         local = pin.getJointJacobian(robot.model, data, index + 1, pin.ReferenceFrame.LOCAL)
@@ -72,15 +72,14 @@ def closure_rows(robot: Robot, q: Array) -> tuple[Array, Array]:
         jacobians.append(by_A @ jacobian_A + by_B @ jacobian_B)
     for mimic in robot.mimics:
         joint, source = robot.joints[mimic.joint], robot.joints[mimic.source]
-        error = robot.joint_position(q, mimic.joint) - (
-            mimic.multiplier * robot.joint_position(q, mimic.source) + mimic.offset
-        )
+        followed = mimic.multiplier * robot.joint_position(q, mimic.source) + mimic.offset
+        gap = robot.joint_position(q, mimic.joint) - followed
         if joint.continuous or source.continuous:  # known up to full turns only
-            error = (error + np.pi) % (2.0 * np.pi) - np.pi
+            gap = (gap + np.pi) % (2.0 * np.pi) - np.pi
         row = np.zeros((1, robot.nv))
         row[0, joint.idx_v] = 1.0
         row[0, source.idx_v] -= mimic.multiplier
-        errors.append(np.array([error]))
+        errors.append(np.array([gap]))
         jacobians.append(row)
     return np.concatenate(errors), np.vstack(jacobians)
 
@@ -97,7 +96,7 @@ def close_loops(robot: Robot, q: Array, fixed: Sequence[str]) -> Array:
     Minimises the joint-space distance to q under the closure equations. Joint limits are kept
     where a closed configuration within them is found from q.
     """
-    held = set()
+    held: set[int] = set()
     for name in fixed:
         if name not in robot.joint_names:
             raise JointNotFoundError(name, robot.joint_names, f"robot '{robot.name}'")
@@ -155,8 +154,7 @@ def _newton(robot: Robot, q: Array, held: Collection[int]) -> Array:
             break
         step = np.zeros(robot.nv)
         step[free] = -np.linalg.lstsq(jacobian[:, free], error, rcond=RANK_TOLERANCE)[0]
-        length = np.linalg.norm(step)
-        step *= min(1.0, 0.5 / length) if length > 0.0 else 0.0
+        step *= 1.0 / max(1.0, 2.0 * float(np.linalg.norm(step)))  # at most 0.5 rad or m
         for _ in range(30):
             trial = pin.integrate(robot.model, q, step)
             trial_error, trial_jacobian = closure_rows(robot, trial)
@@ -216,7 +214,7 @@ def _nearest_within_limits(
 
 
 def mobility(robot: Robot, q: Array) -> Mobility:
-    """Rank of all constraints at the closed configuration q, and near it (q itself may be singular)."""
+    """Rank of all constraints at the closed configuration q and near it: q may be singular."""
     tree_rows = sum(joint.kind.rows for joint in robot.joints)
     loop_rows = sum(loop.kind.rows for loop in robot.loops) + len(robot.mimics)
     rank = 0

@@ -24,7 +24,10 @@ RIM_POINTS = 8
 """Contact points on each rim of a cylinder."""
 
 DIRECTIONS = 1024
-"""Directions in which a mesh is searched for hull vertices; about 3.5 degrees apart."""
+"""Directions in which a mesh is searched for hull vertices; about 6 degrees apart."""
+
+HULL_TOLERANCE = 1e-6
+"""A hull vertex that sticks out by less is left out [m]."""
 
 
 def declared_contacts(robot: Robot, specs: Sequence[ContactSpec]) -> tuple[Contact, ...]:
@@ -99,7 +102,7 @@ def shape_points(shape: coal.CollisionGeometry) -> tuple[Array, float, str, str]
     vertices = mesh_vertices(shape)
     points, depth = reduced_hull(vertices)
     return points, 0.0, "mesh", (
-        f"mesh as {len(points)} hull vertices of {len(vertices)}, inside its hull by at most "
+        f"mesh as {len(points)} hull vertices of {len(vertices)}, its hull sticks out by up to "
         f"{1e3 * depth:.2g} mm"
     ) if depth > 0.0 else ""  # fmt: skip
 
@@ -115,23 +118,22 @@ def mesh_vertices(shape: coal.CollisionGeometry) -> Array:
 
 
 def reduced_hull(vertices: Array) -> tuple[Array, float]:
-    """At most 32 hull vertices, and how far the hull reaches beyond theirs at most [m].
+    """At most 32 hull vertices, and how far the hull reaches beyond theirs [m].
 
-    Support points in evenly spread directions; while there are too many, the ones whose
-    neighbours cover them best are left out (farthest-point order).
+    Starts from the extremes along the axes and always adds the vertex that sticks out farthest,
+    over evenly spread directions.
     """
     directions = _even_directions(DIRECTIONS)
-    support = vertices @ directions.T
-    hull = np.unique(vertices[support.argmax(axis=0)], axis=0)
-    if len(hull) > MAX_HULL_POINTS:
-        chosen = [int(hull[:, 2].argmin())]
-        distance = np.linalg.norm(hull - hull[chosen[0]], axis=1)
-        while len(chosen) < MAX_HULL_POINTS:
-            chosen.append(int(distance.argmax()))
-            distance = np.minimum(distance, np.linalg.norm(hull - hull[chosen[-1]], axis=1))
-        hull = hull[chosen]
-    depth = float((support.max(axis=0) - (hull @ directions.T).max(axis=0)).max())
-    return hull, max(depth, 0.0)
+    reach = vertices @ directions.T
+    farthest = reach.argmax(axis=0)
+    outer = reach.max(axis=0)
+    chosen = list(dict.fromkeys(farthest[:6].tolist()))
+    inner = reach[chosen].max(axis=0)
+    while len(chosen) < MAX_HULL_POINTS and (outer - inner).max() > HULL_TOLERANCE:
+        chosen.append(int(farthest[(outer - inner).argmax()]))
+        inner = np.maximum(inner, reach[chosen[-1]])
+    depth = float((outer - inner).max())
+    return vertices[chosen], depth if depth > HULL_TOLERANCE else 0.0
 
 
 def _even_directions(count: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from vi_contact.errors import (
     UnknownLinkError,
     nearest,
 )
-from vi_contact.robot.parts import Array, JointKind
+from vi_contact.robot.parts import Array, JointKind, perpendicular_basis
 from vi_contact.robot.xml import Document, Element, local_name
 
 BLOCK = "vi_contact"
@@ -72,6 +72,8 @@ class LoopSpec:
 
 @dataclass(frozen=True)
 class SpringSpec:
+    """A spring as written: points in link coordinates."""
+
     name: str
     links: tuple[str, str]
     points: tuple[Array, Array]
@@ -82,6 +84,8 @@ class SpringSpec:
 
 @dataclass(frozen=True)
 class ContactSpec:
+    """A contact as written: its centre in link coordinates."""
+
     name: str
     link: str
     point: Array
@@ -91,6 +95,8 @@ class ContactSpec:
 
 @dataclass(frozen=True)
 class MotorSpec:
+    """A motor as written; a gear that is not given may come from a transmission."""
+
     joint: str
     torque_constant: float
     resistance: float
@@ -195,7 +201,7 @@ class _Reader:
         if value < 0.0 or (positive and value == 0.0):
             self._fail(
                 element,
-                f"<{local_name(element)} {attribute}=\"{element.get(attribute)}\"> must be "
+                f'<{local_name(element)} {attribute}="{element.get(attribute)}"> must be '
                 f"{'positive' if positive else 'zero or more'}",
             )
         return value
@@ -235,7 +241,7 @@ class _Reader:
             )
         ends = [self._child(element, tag) for tag in ("link1", "link2")]
         axis = self._axis(element, "axis", name, np.array([1.0, 0.0, 0.0]))
-        axis2 = self._axis(element, "axis2", name, _perpendicular(axis))
+        axis2 = self._axis(element, "axis2", name, perpendicular_basis(axis)[0])
         self.result.loops.append(
             LoopSpec(
                 name=name,
@@ -261,7 +267,9 @@ class _Reader:
 
     def read_ball_constraint(self, element: Element) -> None:
         """Drake's dialect: two bodies and a point on each, no name."""
-        parts = {local_name(child).removeprefix("drake:ball_constraint_"): child for child in element}
+        parts = {
+            local_name(child).removeprefix("drake:ball_constraint_"): child for child in element
+        }
         missing = [part for part in ("body_A", "body_B", "p_AP", "p_BQ") if part not in parts]
         if missing:
             self._fail(
@@ -277,7 +285,7 @@ class _Reader:
                 links=(self._link(parts["body_A"], "name"), self._link(parts["body_B"], "name")),
                 frames=(pin.SE3(np.eye(3), points[0]), pin.SE3(np.eye(3), points[1])),
                 axis=axis,
-                axis2=_perpendicular(axis),
+                axis2=perpendicular_basis(axis)[0],
             )
         )
 
@@ -286,8 +294,8 @@ class _Reader:
         if kind != "floating":
             self._fail(
                 element,
-                f"<spherical joint=\"{name}\"/> needs the URDF joint to be type=\"floating\", "
-                f"it is \"{kind}\"",
+                f'<spherical joint="{name}"/> needs the URDF joint to be type="floating", '
+                f'it is "{kind}"',
             )
         self.result.spherical.append(name)
 
@@ -316,7 +324,13 @@ class _Reader:
                 f"the motor on '{name}' needs voltage and resistance together: they set the "
                 "torque-speed line",
             )
-        for attribute in ("torque_constant", "resistance", "voltage", "current_limit", "gear_ratio"):
+        for attribute in (
+            "torque_constant",
+            "resistance",
+            "voltage",
+            "current_limit",
+            "gear_ratio",
+        ):
             if element.get(attribute) is not None and self.document.number(element, attribute) <= 0:
                 self.document.fail(
                     MotorError,
@@ -369,19 +383,3 @@ class _Reader:
                 friction=friction,
             )
         )
-
-
-def _perpendicular(axis: Array) -> Array:
-    """A unit vector perpendicular to a unit axis: its cross product with the farthest coordinate axis."""
-    other = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
-    return other / np.linalg.norm(other)
-
-
-def declared_tags(document: Document) -> Iterator[Element]:
-    """Elements that `read_extension` read, for the report."""
-    for element in document.root:
-        tag = local_name(element)
-        if tag == BLOCK:
-            yield from element
-        elif tag in ("loop_joint", "drake:ball_constraint"):
-            yield element

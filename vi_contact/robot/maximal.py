@@ -1,4 +1,4 @@
-"""Minimal coordinates (pinocchio's q, v) to maximal ones (pose and velocity of every body) and back."""
+"""Minimal coordinates (pinocchio's q, v) to maximal ones (every body's motion) and back."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def to_maximal(
         p_WB[i] = placement.act(body.com)
         quat_WB[i] = pin.Quaternion(placement.rotation).coeffs()
         w_WB_B[i] = velocity.angular
-        v_WB[i] = placement.rotation @ (
-            velocity.linear + np.cross(velocity.angular, body.com)
-        )
+        v_WB[i] = placement.rotation @ (velocity.linear + np.cross(velocity.angular, body.com))
     return MaximalState(p_WB, quat_WB, v_WB, w_WB_B)
 
 

@@ -14,7 +14,15 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 WORLD = -1
+
+
+def perpendicular_basis(axis: Array) -> tuple[Array, Array]:
+    """Two unit vectors that complete a unit axis to a right-handed orthonormal basis."""
+    n1 = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
+    n1 = n1 / np.linalg.norm(n1)
+    return n1, np.cross(axis, n1)
 
 
 class JointKind(IntEnum):
@@ -71,7 +79,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Connection:
-    """Two bodies held together: the joint frame F fixed on the parent meets G fixed on the child."""
+    """Two bodies held together: frame F, fixed on the parent, meets G, fixed on the child."""
 
     name: str
     kind: JointKind
@@ -83,7 +91,7 @@ class Connection:
     frame_child: Pose
     """G in the child's body frame."""
     axis: Array
-    """(3,) unit vector with the same components in F and G: rotation, translation, or plane normal."""
+    """(3,) unit vector, the same components in F and G: rotation, translation, plane normal."""
     axis2: Array
     """(3,) second axis of a universal joint, in G."""
 

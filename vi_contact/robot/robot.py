@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from vi_contact.errors import ArrayError, LinkNotFoundError
+from vi_contact.errors import ArrayError, LinkNotFoundError, PlacementError
 from vi_contact.robot import closure, maximal
 from vi_contact.robot.closure import Mobility
 from vi_contact.robot.gyration import gyration_findings
@@ -19,6 +19,7 @@ from vi_contact.robot.parts import (
     Array,
     Body,
     Contact,
+    Indices,
     Joint,
     JointKind,
     Loop,
@@ -103,7 +104,7 @@ class Robot:
         return tuple(joint.name for joint in self.joints if joint.actuated)
 
     @cached_property
-    def actuated_dofs(self) -> Array:
+    def actuated_dofs(self) -> Indices:
         """(nu,) index in v of every input."""
         dofs = [
             np.arange(joint.idx_v, joint.idx_v + joint.nv)
@@ -113,7 +114,7 @@ class Robot:
         return np.concatenate(dofs) if dofs else np.zeros(0, dtype=int)
 
     @cached_property
-    def base_dofs(self) -> Array:
+    def base_dofs(self) -> Indices:
         """Indices in v of a free base; empty for a fixed one."""
         base = self.joints[0] if self.joints else None
         if base is None or base.kind is not JointKind.FLOATING or base.parent != WORLD:
@@ -122,7 +123,7 @@ class Robot:
 
     @cached_property
     def link_names(self) -> tuple[str, ...]:
-        """Every link of the description, those merged into a body or fixed to the world included."""
+        """Every link, those merged into a body or fixed to the world included."""
         return tuple(f.name for f in self.model.frames if f.type == pin.FrameType.BODY)
 
     @cached_property
@@ -177,7 +178,7 @@ class Robot:
         return closure.close_loops(self, q, ()) if self.loops or self.mimics else q
 
     def neutral(self) -> Array:
-        """(nq,) pinocchio's neutral configuration, moved inside the joint limits, every loop closed."""
+        """(nq,) pinocchio's neutral configuration inside the limits with every loop closed."""
         return self._neutral.copy()
 
     def close_loops(self, q: ArrayLike, fixed: Sequence[str] = ()) -> Array:
@@ -188,6 +189,36 @@ class Robot:
         if isinstance(fixed, str):
             fixed = (fixed,)
         return closure.close_loops(self, self.check_q(q), fixed)
+
+    def on_ground(self, q: ArrayLike, height: float = 0.0) -> Array:
+        """(nq,) q with the base lifted or lowered so that the lowest contact touches z = height.
+
+        The base is a free one, or one on a vertical slide. Raises PlacementError otherwise.
+        """
+        configuration = self.check_q(q)
+        base = self.joints[0] if self.joints else None
+        if len(self.base_dofs):
+            index, direction = 2, 1.0
+        elif base is not None and base.kind is JointKind.PRISMATIC and base.parent == WORLD:
+            R_WF = maximal.rotation_matrices(base.frame_parent.quat_xyzw)
+            index, direction = base.idx_q, float((R_WF @ base.axis)[2])
+        else:
+            index, direction = 0, 0.0
+        if abs(direction) < 0.999:
+            raise PlacementError(
+                f"robot '{self.name}' has neither a free base nor one on a vertical slide; set its "
+                "configuration by hand"
+            )
+        if not self.contacts:
+            raise PlacementError(f"robot '{self.name}' has no contacts that could touch the ground")
+        state = self.to_maximal(configuration)
+        R_WB = maximal.rotation_matrices(state.quat_WB_xyzw)
+        lowest = min(
+            state.p_WB[contact.body, 2] + R_WB[contact.body, 2] @ contact.p_BC - contact.radius
+            for contact in self.contacts
+        )
+        configuration[index] += (height - lowest) / direction
+        return configuration
 
     def loop_error(self, q: ArrayLike) -> float:
         """Largest error of a loop or mimic joint [m or rad]."""
@@ -210,9 +241,7 @@ class Robot:
         velocity = np.zeros(self.nv) if v is None else self.check_v(v)
         return maximal.to_maximal(self.model, self.data, self.bodies, self.check_q(q), velocity)
 
-    def to_minimal(
-        self, state: MaximalState, near: ArrayLike | None = None
-    ) -> tuple[Array, Array]:
+    def to_minimal(self, state: MaximalState, near: ArrayLike | None = None) -> tuple[Array, Array]:
         """q (nq,) and v (nv,) of given body poses and velocities.
 
         Poses do not tell full turns of a revolute joint or the sign of a quaternion: both are
@@ -223,7 +252,7 @@ class Robot:
 
     # ------------------------------------------------------------ arguments
     def check_q(self, q: ArrayLike) -> Array:
-        """q as an array (nq,) of finite numbers with unit quaternions and unit cosine-sine pairs."""
+        """q as (nq,) finite numbers with unit quaternions and unit cosine-sine pairs."""
         array = check_array("q", q, self.nq)
         for joint in self.joints:
             unit = {JointKind.FLOATING: 4, JointKind.SPHERICAL: 4, JointKind.PLANAR: 2}.get(

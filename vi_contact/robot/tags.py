@@ -1,4 +1,4 @@
-"""What becomes of every tag of a URDF: used, approximated or ignored, and whether that is physics."""
+"""What becomes of every tag of a URDF: used or ignored, and whether that is physics."""
 
 from __future__ import annotations
 

@@ -82,12 +82,13 @@ def load_robot(
     base = base or _said(extension.base) or ("fixed" if root_link == "world" else "free")
     model = _build_model(prepared, file, base, extension)
     _apply_limits(model, checker)
-    findings += _transmission_findings(prepared, file)
-    motors = _apply_motors(model, extension.motors, _transmissions(prepared, file))
+    driven = _transmissions(prepared, file)
+    findings += _transmission_findings(prepared, file, driven)
+    motors = _apply_motors(model, extension.motors, driven)
     findings += _inertia_findings(model, file.name)
 
     declared = [motor.joint for motor in extension.motors]
-    declared += [joint for joint in _transmissions(prepared, file) if model.existJointName(joint)]
+    declared += [joint for joint in driven if model.existJointName(joint)]
     actuated = set(declared) or _movable(model)
     bodies = assembly.bodies_of(model)
     joints = assembly.joints_of(model, bodies, actuated - set(checker.mimics))
@@ -171,7 +172,9 @@ def _find(path: str | os.PathLike[str]) -> Path:
 
 def _root_link(root: etree._Element) -> str:
     children = {joint.find("child").get("link") for joint in root.findall("joint")}
-    return next(str(link.get("name")) for link in root.findall("link") if link.get("name") not in children)
+    return next(
+        str(link.get("name")) for link in root.findall("link") if link.get("name") not in children
+    )
 
 
 def _said(base: str | None) -> Base:
@@ -179,9 +182,7 @@ def _said(base: str | None) -> Base:
 
 
 # ---------------------------------------------------------------- the tree
-def _build_model(
-    root: etree._Element, file: Path, base: Base, extension: Extension
-) -> pin.Model:
+def _build_model(root: etree._Element, file: Path, base: Base, extension: Extension) -> pin.Model:
     text = etree.tostring(root, encoding="unicode")
     names = {joint.get("name") for joint in root.findall("joint")}
     root_joint = "root_joint" if "root_joint" not in names else "vi_contact_root_joint"
@@ -211,7 +212,7 @@ def _apply_limits(model: pin.Model, checker: Checker) -> None:
 
 
 def _inertia_findings(model: pin.Model, file: str) -> list[Finding]:
-    """Completes the inertias of the model; says which, and which massless links stay as they are."""
+    """Completes the model's inertias; says which, and which massless links stay as they are."""
     completed = {i: (mass, moment) for i, mass, moment in assembly.complete_inertias(model)}
     findings = []
     for i in range(1, model.njoints):
@@ -255,10 +256,12 @@ def _transmissions(root: etree._Element, file: Path) -> dict[str, float]:
     return driven
 
 
-def _transmission_findings(root: etree._Element, file: Path) -> list[Finding]:
+def _transmission_findings(
+    root: etree._Element, file: Path, driven: Iterable[str]
+) -> list[Finding]:
     joints = {joint.get("name"): joint for joint in root.findall("joint")}
     findings = []
-    for name in _transmissions(root, file):
+    for name in driven:
         if name not in joints:
             message = f"drives the joint '{name}', which this file does not have"
         elif joints[name].get("type") == "fixed":
@@ -428,4 +431,3 @@ class _Geometry:
                 shape = geometry.geometryObjects[geometry.getGeometryId(name)]
                 shape.geometry = coal.Capsule(radius, length)
         return geometry
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from lxml import etree
@@ -13,7 +13,8 @@ from lxml import etree
 from vi_contact.errors import NotXmlError, RobotFileError, ValueFormatError
 from vi_contact.robot.parts import Array
 
-Element = etree._Element
+Element: TypeAlias = Any
+"""An lxml element; lxml has no types of its own."""
 
 _NAMESPACE_DOMAIN = 3  # libxml2's domain of errors about undeclared prefixes
 
@@ -62,7 +63,7 @@ class Document:
             expected = "a finite number" if count == 1 else f"{count} finite numbers"
             raise ValueFormatError(
                 self.path,
-                f"<{local_name(element)} {attribute}=\"{text}\"> should be {expected}",
+                f'<{local_name(element)} {attribute}="{text}"> should be {expected}',
                 element.sourceline,
             )
         return np.array(values)

@@ -1,0 +1,320 @@
+"""Each kind of bad input has its own error, which says where and what to do."""
+
+import pytest
+from urdf_text import INERTIAL, extension, joint, link, loop_square, pair, robot, write
+
+import vi_contact as vc
+from vi_contact import errors
+
+LOOP = (
+    '<loop_joint name="loop" type="spherical"><link1 link="base"/><link2 link="arm"/></loop_joint>'
+)
+
+
+def inertial(mass="1", **moments):
+    values = {"ixx": "0.1", "ixy": "0", "ixz": "0", "iyy": "0.1", "iyz": "0", "izz": "0.1"}
+    values |= moments
+    inertia = " ".join(f'{key}="{value}"' for key, value in values.items())
+    return f'<inertial><mass value="{mass}"/><inertia {inertia}/></inertial>'
+
+
+def heavy_arm(body):
+    return robot(link("base"), link("arm", body), joint("hinge", "base", "arm"))
+
+
+def mimic(source):
+    return f'<mimic joint="{source}"/>'
+
+
+CASES = {
+    "not XML": ("<robot name='a'><link", errors.NotXmlError, "not well-formed"),
+    "another top element": ("<mujoco/>", errors.NotXmlError, "MuJoCo MJCF"),
+    "xacro": (
+        '<robot name="a" xmlns:xacro="http://ros.org/wiki/xacro"><xacro:macro/></robot>',
+        errors.NotXmlError,
+        "xacro",
+    ),
+    "no robot name": (
+        pair().replace(' name="test"', ""),
+        errors.RobotNameError,
+        "<robot> has no name",
+    ),
+    "no link": (robot(), errors.TreeError, "no <link>"),
+    "two roots": (
+        robot(link("a"), link("b")),
+        errors.TreeError,
+        "2 links have no parent joint: a, b",
+    ),
+    "two parents": (
+        robot(
+            link("a"), link("b"), link("c"),
+            joint("j1", "a", "c"), joint("j2", "b", "c"), joint("j3", "a", "b"),
+        ),
+        errors.TreeError,
+        "'c' is the child of two joints",
+    ),
+    "circle of joints": (
+        robot(link("a"), link("b"), link("c"), joint("j1", "b", "c"), joint("j2", "c", "b")),
+        errors.TreeError,
+        "circle",
+    ),
+    "duplicate link": (pair(link("arm")), errors.DuplicateNameError, "2 <link>.*'arm'"),
+    "duplicate joint": (
+        pair(link("hand"), joint("hinge", "arm", "hand")),
+        errors.DuplicateNameError,
+        "2 <joint>.*'hinge'",
+    ),
+    "duplicate loop": (pair(extension(LOOP + LOOP)), errors.DuplicateNameError, "'loop'"),
+    "unknown joint type": (
+        pair(kind="revolut"),
+        errors.JointTypeError,
+        "unknown type 'revolut'; did you mean 'revolute'",
+    ),
+    "spherical joint type": (pair(kind="spherical"), errors.JointTypeError, 'type="floating"'),
+    "joint to an unknown link": (
+        robot(link("base"), link("arm"), joint("hinge", "base", "amr")),
+        errors.UnknownLinkError,
+        "did you mean 'arm'",
+    ),
+    "negative mass": (heavy_arm(inertial("-1")), errors.InertiaError, "mass -1.0 kg"),
+    "infinite mass": (heavy_arm(inertial("inf")), errors.InertiaError, "finite"),
+    "mass is not a number": (heavy_arm(inertial("heavy")), errors.InertiaError, "finite"),
+    "negative inertia": (
+        heavy_arm(inertial(iyy="-0.1")),
+        errors.InertiaError,
+        "negative moment of inertia",
+    ),
+    "infinite inertia": (heavy_arm(inertial(izz="nan")), errors.InertiaError, "finite"),
+    "inertia missing": (
+        heavy_arm('<inertial><mass value="1"/></inertial>'),
+        errors.InertiaError,
+        "needs a <inertia>",
+    ),
+    "zero axis": (pair(axis="0 0 0"), errors.AxisError, "zero <axis>"),
+    "axis of two numbers": (pair(axis="0 1"), errors.ValueFormatError, "3 finite numbers"),
+    "tilted plane": (pair(kind="planar", axis="1 0 0"), errors.AxisError, "x-y"),
+    "lower above upper": (
+        pair(limit='<limit lower="1" upper="-1" effort="1" velocity="1"/>'),
+        errors.LimitError,
+        "lower limit 1.0 is above upper -1.0",
+    ),
+    "negative effort": (
+        pair(limit='<limit lower="-1" upper="1" effort="-1" velocity="1"/>'),
+        errors.LimitError,
+        "negative",
+    ),
+    "negative damping": (
+        pair(body='<dynamics damping="-1"/>'),
+        errors.LimitError,
+        "negative damping",
+    ),
+    "mimic of an unknown joint": (
+        pair(body=mimic("hing")),
+        errors.MimicError,
+        "unknown joint 'hing'",
+    ),
+    "mimic of itself": (pair(body=mimic("hinge")), errors.MimicError, "circle"),
+    "mimic in a circle": (
+        robot(
+            link("a"), link("b"), link("c"),
+            joint("j1", "a", "b", body=mimic("j2")), joint("j2", "b", "c", body=mimic("j1")),
+        ),
+        errors.MimicError,
+        "circle: j1 -> j2 -> j1",
+    ),
+    "loop joint with an unknown link": (
+        pair(extension(LOOP.replace('"arm"', '"am"'))),
+        errors.UnknownLinkError,
+        "<loop_joint> 'loop' names the link 'am'; did you mean 'arm'",
+    ),
+    "loop joint of unknown type": (
+        pair(extension(LOOP.replace("spherical", "ball"))),
+        errors.JointTypeError,
+        "type 'ball'",
+    ),
+    "loop joint with a zero axis": (
+        pair(extension(LOOP.replace("</loop_joint>", '<axis xyz="0 0 0"/></loop_joint>'))),
+        errors.ExtensionError,
+        "zero <axis>",
+    ),
+    "loop joint with one end": (
+        pair(extension(LOOP.replace('<link2 link="arm"/>', ""))),
+        errors.ExtensionError,
+        "needs a <link2>",
+    ),
+    "loop that cannot be closed": (
+        loop_square("spherical").replace('xyz="1 0 0"/><link2', 'xyz="9 0 0"/><link2'),
+        errors.LoopClosureError,
+        "'loop' stays open",
+    ),
+    "motor on a fixed joint": (
+        pair(extension('<motor joint="hinge" torque_constant="1"/>'), kind="fixed", limit=""),
+        errors.MotorError,
+        "cannot turn the fixed joint 'hinge'",
+    ),
+    "motor on an unknown joint": (
+        pair(extension('<motor joint="hing" torque_constant="1"/>')),
+        errors.MotorError,
+        "did you mean 'hinge'",
+    ),
+    "motor of impossible resistance": (
+        pair(extension('<motor joint="hinge" torque_constant="1" voltage="1" resistance="0"/>')),
+        errors.MotorError,
+        "must be positive",
+    ),
+    "motor with voltage but no resistance": (
+        pair(extension('<motor joint="hinge" torque_constant="1" voltage="1"/>')),
+        errors.MotorError,
+        "together",
+    ),
+    "two motors on a joint": (
+        pair(extension('<motor joint="hinge" torque_constant="1"/>' * 2)),
+        errors.DuplicateNameError,
+        "two motors",
+    ),
+    "unknown extension tag": (
+        pair(extension("<sprin/>")),
+        errors.ExtensionError,
+        "unknown tag <sprin>; did you mean 'spring'",
+    ),
+    "unknown extension attribute": (
+        pair(extension('<contact name="foot" link="arm" frction="0.5"/>')),
+        errors.ExtensionError,
+        "unknown attribute 'frction' of <contact>; did you mean 'friction'",
+    ),
+    "unknown tag in a loop joint": (
+        pair(extension(LOOP.replace("link2", "link3"))),
+        errors.ExtensionError,
+        "did you mean 'link",
+    ),
+    "contact on an unknown link": (
+        pair(extension('<contact name="foot" link="leg"/>')),
+        errors.UnknownLinkError,
+        "'foot' names the link 'leg'",
+    ),
+    "contact with negative radius": (
+        pair(extension('<contact name="foot" link="arm" radius="-1"/>')),
+        errors.ExtensionError,
+        "zero or more",
+    ),
+    "spring without stiffness": (
+        pair(extension('<spring name="s" rest_length="1"><link1 link="base"/>'
+                       '<link2 link="arm"/></spring>')),
+        errors.ValueFormatError,
+        "needs the attribute 'stiffness'",
+    ),
+    "spherical on a hinge": (
+        pair(extension('<spherical joint="hinge"/>')),
+        errors.ExtensionError,
+        'type="floating"',
+    ),
+    "base of unknown type": (
+        pair(extension('<base type="fly"/>')),
+        errors.ExtensionError,
+        "neither 'free' nor 'fixed'",
+    ),
+    "incomplete ball constraint": (
+        pair('<drake:ball_constraint><drake:ball_constraint_body_A name="base"/>'
+             '</drake:ball_constraint>'),
+        errors.ExtensionError,
+        "ball_constraint_body_B",
+    ),
+    "text where a number belongs": (
+        pair(body='<dynamics damping="much"/>'),
+        errors.ValueFormatError,
+        "finite number",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_file(tmp_path, case):
+    text, kind, message = CASES[case]
+    file = write(tmp_path, text)
+    with pytest.raises(kind, match=message) as caught:
+        vc.load_robot(file)
+    assert isinstance(caught.value, vc.ViContactError)
+    if isinstance(caught.value, errors.RobotFileError):
+        assert str(file) in str(caught.value)
+
+
+def test_the_line_is_named(tmp_path):
+    text = robot(link("base"), link("arm"), joint("hinge", "base", "arm", axis="0 0 0"))
+    with pytest.raises(errors.AxisError) as caught:
+        vc.load_robot(write(tmp_path, text))
+    assert caught.value.line == 4
+    assert "robot.urdf:4:" in str(caught.value)
+
+
+def test_file_not_found_lists_the_bundled_robots():
+    with pytest.raises(errors.RobotFileNotFoundError, match="did you mean 'fly_hopper'"):
+        vc.load_robot("fly_hoper")
+
+
+def test_folder_is_not_a_file(tmp_path):
+    with pytest.raises(errors.RobotFileNotFoundError, match="folder"):
+        vc.load_robot(tmp_path)
+
+
+@pytest.mark.parametrize("option", [{"base": "floating"}, {"contacts": "all"}])
+def test_unknown_option(option):
+    with pytest.raises(vc.ViContactError, match="it can be"):
+        vc.load_robot("walker", **option)
+
+
+# ---------------------------------------------------------------- strict
+def test_missing_inertial_on_a_movable_leaf(tmp_path):
+    file = write(tmp_path, robot(link("base"), link("arm", ""), joint("hinge", "base", "arm")))
+    loaded = vc.load_robot(file)
+    assert loaded.mass == 1.0
+    assert any("without inertia" in finding.message for finding in loaded.report.approximated)
+    with pytest.raises(errors.StrictImportError, match="hinge.*without inertia"):
+        vc.load_robot(file, strict=True)
+
+
+MESH = '<{role}><geometry><mesh filename="package://nowhere/foot.stl"/></geometry></{role}>'
+
+
+def test_missing_collision_mesh_costs_contacts_only(tmp_path):
+    shape = MESH.format(role="collision")
+    file = write(
+        tmp_path, robot(link("base", INERTIAL + shape), link("arm"), joint("h", "base", "arm"))
+    )
+    loaded = vc.load_robot(file)
+    assert loaded.contacts == ()
+    [finding] = [f for f in loaded.report.ignored if "mesh not found" in f.message]
+    assert "package://nowhere/foot.stl" in finding.message
+    assert finding.element == "link 'base'/collision"
+    with pytest.raises(errors.StrictImportError, match="mesh not found"):
+        vc.load_robot(file, strict=True)
+
+
+def test_strict_lists_every_finding(tmp_path):
+    text = robot(
+        link("base", INERTIAL + MESH.format(role="collision")),
+        link("arm", ""),
+        joint("hinge", "base", "arm"),
+        '<gazebo reference="arm"><kp>1e6</kp></gazebo>',
+        "<mystery/>",
+    )
+    with pytest.raises(errors.StrictImportError) as caught:
+        vc.load_robot(write(tmp_path, text), strict=True)
+    assert len(caught.value.findings) == 4
+    for part in ("mesh not found", "without inertia", "gazebo/kp", "mystery"):
+        assert any(part in finding for finding in caught.value.findings)
+
+
+@pytest.mark.parametrize("name", vc.bundled_robots())
+def test_bundled_robots_pass_strict(name):
+    vc.load_robot(name, strict=True)
+
+
+# ---------------------------------------------------------------- pinocchio models
+def test_unsupported_pinocchio_joint():
+    import pinocchio as pin
+
+    model = pin.Model()
+    model.addJoint(0, pin.JointModelTranslation(), pin.SE3.Identity(), "move")
+    model.appendBodyToJoint(1, pin.Inertia.Random(), pin.SE3.Identity())
+    with pytest.raises(errors.UnsupportedJointError, match="JointModelTranslation.*has"):
+        vc.from_pinocchio(model)

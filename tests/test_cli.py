@@ -1,0 +1,61 @@
+"""The command line."""
+
+import subprocess
+import sys
+
+import pytest
+
+import vi_contact as vc
+from vi_contact.cli import main
+
+
+def test_inspect_prints_the_report(capsys):
+    assert main(["inspect", "fly_hopper"]) == 0
+    assert capsys.readouterr().out.strip() == str(vc.load_robot("fly_hopper").report)
+
+
+def test_inspect_writes_a_picture(tmp_path, capsys):
+    file = tmp_path / "walker.html"
+    assert main(["inspect", "walker", "--html", str(file)]) == 0
+    assert str(file) in capsys.readouterr().out
+    assert "MeshCat.Viewer" in file.read_text()
+
+
+def test_errors_are_one_line_and_exit_code_2(capsys):
+    assert main(["inspect", "no_such_robot"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("vi-contact: no_such_robot: no such file")
+    assert captured.err.count("\n") == 1
+
+
+def test_picture_that_cannot_be_written(tmp_path, capsys):
+    assert main(["inspect", "walker", "--html", str(tmp_path / "no" / "x.html")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_options_reach_the_loader(capsys):
+    assert main(["inspect", "walker", "--base", "free", "--no-contacts", "--strict"]) == 0
+    assert "free base" in capsys.readouterr().out
+
+
+def test_help_shows_examples(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    assert "vi-contact inspect fly_hopper" in capsys.readouterr().out
+
+
+def test_module_runs_as_a_program():
+    command = [sys.executable, "-m", "vi_contact.cli", "inspect", "walker"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Robot 'walker'" in done.stdout
+    assert done.stderr == ""
+
+
+def test_reader_that_stops_early():
+    """`vi-contact inspect ... | head -1` ends quietly."""
+    program = f"{sys.executable} -m vi_contact.cli inspect fly_hopper | head -1"
+    done = subprocess.run(program, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Robot 'fly_hopper'")
+    assert done.stderr == ""

@@ -1,0 +1,189 @@
+"""Contacts: declared, and derived from collision shapes."""
+
+import struct
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from support import example
+from urdf_text import INERTIAL, extension, joint, link, robot, write
+
+import vi_contact as vc
+from vi_contact.robot.contacts import MAX_HULL_POINTS, reduced_hull
+
+
+def shape(geometry, origin="0 0 0"):
+    return f'<collision><origin xyz="{origin}"/><geometry>{geometry}</geometry></collision>'
+
+
+def load(tmp_path, *shapes, extra="", **options):
+    text = robot(
+        link("base", INERTIAL),
+        link("foot", INERTIAL + "".join(shapes)),
+        joint("hinge", "base", "foot"),
+        extra,
+    )
+    return vc.load_robot(write(tmp_path, text), **options)
+
+
+def points(robot_):
+    return np.array([contact.p_BC for contact in robot_.contacts])
+
+
+def cube_stl(path, half=0.5):
+    """A binary STL of a cube, twelve triangles."""
+    corners = half * np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+    faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    triangles = [t for a, b, c, d in faces for t in ((a, b, c), (a, c, d))]
+    with path.open("wb") as file:
+        file.write(b"\0" * 80 + struct.pack("<I", len(triangles)))
+        for triangle in triangles:
+            values = [0.0, 0.0, 0.0, *corners[list(triangle)].ravel()]
+            file.write(struct.pack("<12fH", *values, 0))
+
+
+def test_sphere(tmp_path):
+    [contact] = load(tmp_path, shape('<sphere radius="0.2"/>', "1 2 3")).contacts
+    assert (contact.name, contact.link, contact.radius) == ("foot", "foot", 0.2)
+    np.testing.assert_allclose(contact.p_BC, [1.0, 2.0, 3.0])
+    assert contact.friction is None
+
+
+def test_box_has_its_eight_corners(tmp_path):
+    loaded = load(tmp_path, shape('<box size="2 4 6"/>'))
+    np.testing.assert_allclose(np.abs(points(loaded)), np.tile([1.0, 2.0, 3.0], (8, 1)))
+    assert len(np.unique(points(loaded), axis=0)) == 8
+    assert loaded.contact_names[:2] == ("foot_0", "foot_1")
+    assert not loaded.report.approximated
+
+
+def test_capsule_is_two_spheres(tmp_path):
+    """pinocchio's parser knows no capsule, and drops the link's other shapes with it."""
+    loaded = load(
+        tmp_path, shape('<box size="1 1 1"/>'), shape('<capsule radius="0.1" length="2"/>')
+    )
+    assert len(loaded.contacts) == 10
+    ends = [contact for contact in loaded.contacts if contact.source == "capsule"]
+    np.testing.assert_allclose([end.p_BC for end in ends], [[0, 0, -1], [0, 0, 1]])
+    assert {end.radius for end in ends} == {0.1}
+
+
+def test_cylinder_has_points_on_both_rims(tmp_path):
+    loaded = load(tmp_path, shape('<cylinder radius="0.3" length="2"/>'))
+    found = points(loaded)
+    np.testing.assert_allclose(np.linalg.norm(found[:, :2], axis=1), 0.3)
+    assert sorted(set(found[:, 2])) == [-1.0, 1.0]
+    assert any("rim points" in finding.message for finding in loaded.report.approximated)
+
+
+@pytest.mark.parametrize("address", ["{file}", "meshes/cube.stl", "package://pack/meshes/cube.stl"])
+def test_mesh_paths(tmp_path, address):
+    folder = tmp_path / "pack"
+    (folder / "meshes").mkdir(parents=True)
+    cube_stl(folder / "meshes" / "cube.stl")
+    address = address.format(file=folder / "meshes" / "cube.stl")
+    loaded = load(folder, shape(f'<mesh filename="{address}" scale="2 2 2"/>'))
+    np.testing.assert_allclose(np.abs(points(loaded)), 1.0)
+    assert len(loaded.contacts) == 8
+    assert not loaded.report.approximated  # eight hull vertices are all there are
+
+
+def test_package_dirs_are_searched(tmp_path):
+    (tmp_path / "elsewhere" / "pack").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    cube_stl(tmp_path / "elsewhere" / "pack" / "cube.stl")
+    mesh = shape('<mesh filename="package://pack/cube.stl"/>')
+    assert load(tmp_path / "here", mesh).contacts == ()
+    found = load(tmp_path / "here", mesh, package_dirs=[tmp_path / "elsewhere"])
+    assert len(found.contacts) == 8
+
+
+def test_unreadable_mesh_is_our_error(tmp_path):
+    (tmp_path / "broken.stl").write_text("nothing of the kind")
+    loaded = load(tmp_path, shape('<mesh filename="broken.stl"/>'))
+    with pytest.raises(vc.errors.PinocchioError, match=r"mesh could not be read"):
+        _ = loaded.contacts
+
+
+def test_hull_of_a_ball_is_reduced_evenly():
+    rng = np.random.default_rng(0)
+    ball = rng.normal(size=(5000, 3))
+    ball /= np.linalg.norm(ball, axis=1)[:, None]
+    hull, depth = reduced_hull(ball)
+    assert len(hull) == MAX_HULL_POINTS
+    assert 0.05 < depth < 0.2  # 32 points on a unit sphere: caps of about 20 degrees, 1 - cos 20
+    assert np.abs(hull.mean(axis=0)).max() < 0.1
+
+
+def test_hull_keeps_the_corners_of_a_box_with_many_vertices():
+    rng = np.random.default_rng(0)
+    inside = rng.uniform(-0.99, 0.99, size=(2000, 3))
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
+    hull, depth = reduced_hull(np.vstack([inside, corners]))
+    assert depth == 0.0
+    assert len(np.unique(np.vstack([hull, corners]), axis=0)) == len(np.unique(hull, axis=0))
+
+
+def test_declared_contacts_replace_derived_ones(tmp_path):
+    block = extension('<contact name="toe" link="foot" xyz="0 0 -1" radius="0.1" friction="0.4"/>')
+    [contact] = load(tmp_path, shape('<box size="1 1 1"/>'), extra=block).contacts
+    assert (contact.name, contact.radius, contact.friction) == ("toe", 0.1, 0.4)
+
+
+def test_contacts_can_be_left_out(tmp_path):
+    assert load(tmp_path, shape('<box size="1 1 1"/>'), contacts="none").contacts == ()
+
+
+def test_shapes_of_a_fixed_base_make_no_contacts(tmp_path):
+    text = robot(
+        link("base", INERTIAL + shape('<box size="1 1 1"/>')),
+        link("foot", INERTIAL + shape('<sphere radius="1"/>')),
+        joint("hinge", "base", "foot"),
+    )
+    file = write(tmp_path, text)
+    assert len(vc.load_robot(file, base="free").contacts) == 9
+    assert len(vc.load_robot(file, base="fixed").contacts) == 1
+
+
+@pytest.mark.parametrize(
+    ("extra", "inside", "friction"),
+    [
+        ('<gazebo reference="foot"><mu1>0.7</mu1><mu2>0.7</mu2></gazebo>', "", 0.7),
+        ("", '<contact><lateral_friction value="0.9"/></contact>', 0.9),
+        ("", "", None),
+    ],
+    ids=["gazebo", "bullet", "ground"],
+)
+def test_friction(tmp_path, extra, inside, friction):
+    loaded = load(tmp_path, inside, shape('<sphere radius="1"/>'), extra=extra)
+    assert loaded.contacts[0].friction == friction
+    assert not loaded.report.strict_findings
+
+
+def test_quadruped_feet_are_spheres_of_the_file():
+    loaded = vc.load_robot(example("a1.urdf"))
+    feet = [contact for contact in loaded.contacts if contact.link.endswith("_foot")]
+    assert sorted(contact.name for contact in feet) == ["FL_foot", "FR_foot", "RL_foot", "RR_foot"]
+    assert {contact.source for contact in feet} == {"sphere"}
+
+
+@pytest.mark.parametrize("name", ["fly_hopper", "fly_hopper_rail", "jumper", "jumper_free"])
+@pytest.mark.parametrize("height", [0.0, -0.3])
+def test_robot_is_put_on_the_ground(name, height):
+    loaded = vc.load_robot(name)
+    q = loaded.on_ground(loaded.neutral(), height)
+    state = loaded.to_maximal(q)
+    [foot] = loaded.contacts
+    R_WB = Rotation.from_quat(state.quat_WB_xyzw[foot.body]).as_matrix()
+    centre = state.p_WB[foot.body] + R_WB @ foot.p_BC
+    assert centre[2] - foot.radius == pytest.approx(height, abs=1e-14)
+    assert loaded.loop_error(q) < 1e-12
+
+
+def test_robot_that_cannot_be_put_on_the_ground(tmp_path):
+    walker = vc.load_robot("walker")  # its slide is horizontal
+    with pytest.raises(vc.errors.PlacementError, match="vertical slide"):
+        walker.on_ground(walker.neutral())
+    bare = load(tmp_path)
+    with pytest.raises(vc.errors.PlacementError, match="no contacts"):
+        bare.on_ground(bare.neutral())

@@ -1,0 +1,285 @@
+"""What the loader understands: joint types, dialects, motors, limits, meshes, pinocchio models."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from support import example, random_configuration
+from urdf_text import INERTIAL, extension, joint, link, pair, robot, write
+
+import vi_contact as vc
+from vi_contact.robot.parts import JointKind
+
+HEAVY = INERTIAL.replace('"0.1"', '"0.2"').replace('mass value="1"', 'mass value="2"')
+
+
+def load(tmp_path, text, **options):
+    return vc.load_robot(write(tmp_path, text), **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "nq", "nv"),
+    [
+        ("revolute", JointKind.REVOLUTE, 1, 1),
+        ("continuous", JointKind.REVOLUTE, 2, 1),
+        ("prismatic", JointKind.PRISMATIC, 1, 1),
+        ("floating", JointKind.FLOATING, 7, 6),
+        ("planar", JointKind.PLANAR, 4, 3),
+    ],
+)
+def test_joint_types(tmp_path, kind, expected, nq, nv):
+    loaded = load(tmp_path, pair(kind=kind, axis="0 0 1"), base="fixed")
+    assert loaded.joints[0].kind is expected
+    assert (loaded.nq, loaded.nv) == (nq, nv)
+    q, v = random_configuration(loaded, np.random.default_rng(1)), np.ones(nv)
+    q_back, v_back = loaded.to_minimal(loaded.to_maximal(q, v), near=q)
+    np.testing.assert_allclose(q_back, q, atol=1e-12)
+    np.testing.assert_allclose(v_back, v, atol=1e-12)
+
+
+def test_fixed_links_are_merged_and_keep_their_names(tmp_path):
+    text = pair(
+        link("tool", HEAVY), joint("weld", "arm", "tool", "fixed", origin="1 0 0", limit="")
+    )
+    loaded = load(tmp_path, text)
+    arm = loaded.bodies[1]
+    assert arm.links == ("arm", "tool")
+    assert arm.mass == 3.0
+    np.testing.assert_allclose(arm.com, [2.0 / 3.0, 0.0, 0.0])
+    # parallel axes: 0.1 + 0.2 about each own centre plus m1 m2 / (m1 + m2) d^2
+    np.testing.assert_allclose(np.diag(arm.inertia), [0.3, 0.3 + 2.0 / 3.0, 0.3 + 2.0 / 3.0])
+    body, placement = loaded.link_placement("tool")
+    assert body == 1
+    np.testing.assert_allclose(placement.translation, [1.0 / 3.0, 0.0, 0.0])
+    with pytest.raises(vc.errors.LinkNotFoundError, match="did you mean 'tool'"):
+        loaded.link_placement("tol")
+
+
+def test_spherical_joint(tmp_path):
+    text = pair(extension('<spherical joint="hinge"/>'), kind="floating", origin="0 0 2", limit="")
+    loaded = load(tmp_path, text, base="fixed")
+    assert loaded.joints[0].kind is JointKind.SPHERICAL
+    assert (loaded.nq, loaded.nv, loaded.nu) == (4, 3, 3)
+    assert loaded.model.existBodyName("arm")
+    half = np.sqrt(0.5)
+    state = loaded.to_maximal([half, 0.0, 0.0, half])
+    np.testing.assert_allclose(state.p_WB, [[0.0, 0.0, 2.0]], atol=1e-15)
+
+
+def test_spherical_keeps_the_rest_of_the_model(tmp_path):
+    text = robot(
+        link("base"),
+        link("arm"),
+        link("hand"),
+        joint("ball", "base", "arm", "floating", limit=""),
+        joint("wrist", "arm", "hand", origin="0 0 1", body='<dynamics damping="3" friction="2"/>'),
+        extension('<spherical joint="ball"/>'),
+    )
+    wrist = load(tmp_path, text).joints[2]
+    assert (wrist.lower[0], wrist.upper[0]) == (-1.0, 1.0)
+    assert (wrist.effort[0], wrist.velocity[0]) == (10.0, 5.0)
+    assert (wrist.damping[0], wrist.friction[0]) == (3.0, 2.0)
+
+
+# ---------------------------------------------------------------- base
+@pytest.mark.parametrize(
+    ("root", "block", "option", "free"),
+    [
+        ("base", "", None, True),
+        ("world", "", None, False),
+        ("base", '<base type="fixed"/>', None, False),
+        ("world", '<base type="free"/>', None, True),
+        ("base", '<base type="fixed"/>', "free", True),
+        ("base", "", "fixed", False),
+    ],
+)
+def test_base(tmp_path, root, block, option, free):
+    text = robot(link(root), link("arm"), joint("hinge", root, "arm"), extension(block))
+    assert len(load(tmp_path, text, base=option).base_dofs) == (6 if free else 0)
+
+
+def test_own_root_joint_name_does_not_clash(tmp_path):
+    text = robot(link("base"), link("arm"), joint("root_joint", "base", "arm"))
+    assert load(tmp_path, text).joint_names == ("vi_contact_root_joint", "root_joint")
+
+
+# ---------------------------------------------------------------- limits and drives
+@pytest.mark.parametrize(
+    ("limit", "lower", "upper", "effort", "velocity"),
+    [
+        ('<limit lower="-1" upper="2" effort="3" velocity="4"/>', -1, 2, 3, 4),
+        ('<limit lower="-1" upper="2" effort="0" velocity="0"/>', -1, 2, np.inf, np.inf),
+        ('<limit lower="-1" upper="2" effort="3" velocity="0"/>', -1, 2, 3, np.inf),
+        ('<limit lower="-1" upper="2" effort="0" velocity="4"/>', -1, 2, 0, 4),
+        ('<limit effort="3" velocity="4"/>', -np.inf, np.inf, 3, 4),
+        ("", -np.inf, np.inf, np.inf, np.inf),
+    ],
+)
+def test_limits(tmp_path, limit, lower, upper, effort, velocity):
+    hinge = load(tmp_path, pair(limit=limit)).joints[1]
+    assert (hinge.lower[0], hinge.upper[0]) == (lower, upper)
+    assert (hinge.effort[0], hinge.velocity[0]) == (effort, velocity)
+
+
+def test_neutral_is_inside_the_limits(tmp_path):
+    limit = '<limit lower="0.5" upper="2" effort="3" velocity="4"/>'
+    loaded = load(tmp_path, pair(limit=limit), base="fixed")
+    np.testing.assert_array_equal(loaded.neutral(), [0.5])
+
+
+def test_every_movable_joint_is_actuated_where_nothing_is_declared(tmp_path):
+    loaded = load(tmp_path, pair())
+    assert loaded.actuated_joints == ("hinge",)
+    np.testing.assert_array_equal(loaded.actuated_dofs, [6])
+
+
+def three_bars(*extra):
+    return robot(
+        link("a"), link("b"), link("c"), joint("j1", "a", "b"), joint("j2", "b", "c"), *extra
+    )
+
+
+TRANSMISSION = (
+    '<transmission name="t"><type>SimpleTransmission</type><joint name="j2"/>'
+    '<actuator name="m"><mechanicalReduction>20</mechanicalReduction></actuator></transmission>'
+)
+
+
+def test_transmission_declares_its_joint(tmp_path):
+    assert load(tmp_path, three_bars(TRANSMISSION)).actuated_joints == ("j2",)
+
+
+def test_motor_with_all_its_values(tmp_path):
+    motor = (
+        '<motor joint="j1" torque_constant="0.25" resistance="0.3" voltage="48" '
+        'current_limit="30" gear_ratio="7" rotor_inertia="1e-4"/>'
+    )
+    loaded = load(tmp_path, three_bars(extension(motor)))
+    assert loaded.actuated_joints == ("j1",)
+    [part] = loaded.motors
+    assert loaded.joint_names[part.joint] == "j1"
+    assert (part.torque_constant, part.resistance, part.voltage) == (0.25, 0.3, 48.0)
+    assert (part.current_limit, part.gear_ratio, part.rotor_inertia) == (30.0, 7.0, 1e-4)
+    assert loaded.joints[part.joint].armature[0] == pytest.approx(49e-4)
+    assert loaded.model.armature[6] == pytest.approx(49e-4)
+
+
+def test_motor_takes_the_gear_of_its_transmission(tmp_path):
+    block = extension('<motor joint="j2" torque_constant="0.1"/>')
+    [part] = load(tmp_path, three_bars(TRANSMISSION, block)).motors
+    assert part.gear_ratio == 20.0
+    assert np.isinf(part.current_limit) and np.isinf(part.voltage)
+
+
+def test_mimic_is_a_constraint_and_not_actuated(tmp_path):
+    text = robot(
+        link("a"),
+        link("b"),
+        link("c"),
+        joint("j1", "a", "b", body='<mimic joint="j2" multiplier="-2" offset="0.3"/>'),
+        joint("j2", "b", "c"),
+    )
+    loaded = load(tmp_path, text, base="fixed")
+    assert loaded.actuated_joints == ("j2",)
+    q = loaded.neutral()
+    assert q[0] == pytest.approx(-2.0 * q[1] + 0.3, abs=1e-12)
+    assert loaded.mobility.degrees_of_freedom == 1
+
+
+def test_spring_points_are_in_body_coordinates(tmp_path):
+    off_centre = INERTIAL.replace("<inertial>", '<inertial><origin xyz="0.5 0 0"/>')
+    block = extension(
+        '<spring name="s" stiffness="10" rest_length="0.2" damping="1">'
+        '<link1 link="base" xyz="0 0 1"/><link2 link="arm" xyz="1 0 0"/></spring>'
+    )
+    text = robot(link("base"), link("arm", off_centre), joint("hinge", "base", "arm"), block)
+    [spring] = load(tmp_path, text).springs
+    np.testing.assert_allclose(spring.p_1, [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(spring.p_2, [0.5, 0.0, 0.0])
+    assert (spring.stiffness, spring.rest_length, spring.damping) == (10.0, 0.2, 1.0)
+
+
+# ---------------------------------------------------------------- loop dialects
+IN_BLOCK = (
+    '<vi_contact><loop_joint name="loop" type="spherical"><link1 link="b" xyz="1 0 0"/>'
+    '<link2 link="c" xyz="0 0 1"/></loop_joint></vi_contact>'
+)
+TOP_LEVEL = IN_BLOCK.replace("<vi_contact>", "").replace("</vi_contact>", "")
+DRAKE = (
+    '<drake:ball_constraint><drake:ball_constraint_body_A name="b"/>'
+    '<drake:ball_constraint_body_B name="c"/><drake:ball_constraint_p_AP value="1 0 0"/>'
+    '<drake:ball_constraint_p_BQ value="0 0 1"/></drake:ball_constraint>'
+)
+
+
+def open_square(loop, name='name="test"'):
+    wide = '<limit lower="-3" upper="3" effort="10" velocity="5"/>'
+    text = robot(
+        link("world", ""),
+        link("a"),
+        link("b"),
+        link("c"),
+        joint("j_a", "world", "a", limit=wide),
+        joint("j_b", "a", "b", limit=wide, origin="0 0 1"),
+        joint("j_c", "world", "c", limit=wide, origin="1 0 0"),
+        loop,
+    )
+    return text.replace('name="test"', name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        open_square(IN_BLOCK),
+        open_square(TOP_LEVEL),
+        open_square(DRAKE),
+        open_square(DRAKE, 'name="test" xmlns:drake="http://drake.mit.edu"'),
+    ],
+    ids=["block", "top level", "drake", "drake with namespace"],
+)
+def test_loop_dialects(tmp_path, text):
+    loaded = load(tmp_path, text)
+    [loop] = loaded.loops
+    assert loop.kind is JointKind.SPHERICAL
+    assert loop.links == ("b", "c")
+    np.testing.assert_allclose(loop.frame_parent.p, [1.0, 0.0, 0.0])
+    np.testing.assert_allclose(loop.frame_child.p, [0.0, 0.0, 1.0])
+    assert not loaded.report.ignored
+
+
+def test_loop_frames_and_axes(tmp_path):
+    block = extension(
+        '<loop_joint name="loop" type="universal">'
+        '<link1 link="b" xyz="1 0 0" rpy="0 0 1.5707963267948966"/>'
+        '<link2 link="c" xyz="0 0 1"/><axis xyz="0 0 2"/><axis2 xyz="0 3 0"/></loop_joint>'
+    )
+    [loop] = load(tmp_path, open_square(block)).loops
+    np.testing.assert_allclose(loop.axis, [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(loop.axis2, [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(loop.frame_parent.quat_xyzw, [0, 0, np.sqrt(0.5), np.sqrt(0.5)])
+
+
+# ---------------------------------------------------------------- pinocchio models
+def test_from_pinocchio_equals_loading_the_file():
+    file = example("panda.urdf")
+    model = pin.buildModelFromUrdf(str(file))
+    built, loaded = vc.from_pinocchio(model), vc.load_robot(file, base="fixed")
+    assert built.joint_names == loaded.joint_names
+    for one, other in zip(built.bodies, loaded.bodies, strict=True):
+        assert one.mass == other.mass
+        np.testing.assert_array_equal(one.inertia, other.inertia)
+    assert built.nu == 9
+    assert built.contacts == ()
+    assert "Robot 'panda'" in str(built.report)
+
+
+def test_from_pinocchio_copies_the_model():
+    model = pin.buildSampleModelManipulator()
+    built = vc.from_pinocchio(model)
+    model.inertias[1] = pin.Inertia.Zero()
+    assert built.bodies[0].mass > 0.0
+
+
+def test_from_pinocchio_takes_contacts_from_collision_shapes():
+    model = pin.buildSampleModelManipulator()
+    shapes = pin.buildSampleGeometryModelManipulator(model)
+    assert len(vc.from_pinocchio(model, collision_model=shapes).contacts) > 0

@@ -1,0 +1,1 @@
+"""The equations, once, in CasADi."""

@@ -1,0 +1,1 @@
+"""Seeing robots: scenes for the browser, in one file that needs no network."""
