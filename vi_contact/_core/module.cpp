@@ -136,22 +136,23 @@ struct OwningStepper {
   Stepper stepper;
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
-                double closure_tolerance, int max_iterations)
+                double closure_tolerance, int max_iterations, int max_halvings)
       : model(std::move(m)),
-        settings{momentum_tolerance, closure_tolerance, max_iterations},
+        settings{momentum_tolerance, closure_tolerance, max_iterations, max_halvings},
         gravity(g),
         stepper(*model, h, gravity, settings) {}
 };
 
-using ReportTuple = std::tuple<int, int, double, double, int>;
+using ReportTuple = std::tuple<int, int, double, double, int, int>;
 
 ReportTuple tuple(const StepReport& r) {
-  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body};
+  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body,
+          r.parts};
 }
 
 Recording recording(const OptionalOutput& q, const OptionalOutput& v, const OptionalOutput& tau,
-                    const OptionalOutput& works, const OptionalOutput& iterations) {
-  return {data(q), data(v), data(tau), data(works), data(iterations)};
+                    const OptionalOutput& works, const OptionalOutput& counts) {
+  return {data(q), data(v), data(tau), data(works), data(counts)};
 }
 
 }  // namespace
@@ -203,9 +204,9 @@ NB_MODULE(_compiled, m) {
         "spring_numbers"_a, "spring_values"_a, "A model from tables with one row per part.");
 
   nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
-      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int>(),
+      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int>(),
            "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "closure_tolerance"_a,
-           "max_iterations"_a)
+           "max_iterations"_a, "max_halvings"_a)
       .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })
       .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
       .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })
@@ -231,8 +232,8 @@ NB_MODULE(_compiled, m) {
           "run",
           [](OwningStepper& s, int steps, OptionalArray tau, bool tau_varies,
              OptionalArray wrenches, OptionalOutput q, OptionalOutput v, OptionalOutput applied,
-             OptionalOutput works, OptionalOutput iterations) {
-            const Recording record = recording(q, v, applied, works, iterations);
+             OptionalOutput works, OptionalOutput counts) {
+            const Recording record = recording(q, v, applied, works, counts);
             const double *t = data(tau), *w = data(wrenches);
             std::pair<int, StepReport> result;
             {
@@ -242,7 +243,7 @@ NB_MODULE(_compiled, m) {
             return std::make_tuple(result.first, tuple(result.second));
           },
           "steps"_a, "tau"_a.none(), "tau_varies"_a, "wrenches"_a.none(), "q"_a.none(),
-          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "iterations"_a.none())
+          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "counts"_a.none())
       .def("observe",
            [](OwningStepper& s, Array q, Array v, Output scalars, OptionalOutput poses,
               OptionalOutput velocities) {

@@ -33,6 +33,9 @@ Controller = Callable[[State], ArrayLike]
 OPEN_LOOP_TOLERANCE = 1e-8
 """Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s for h = 0.01 s."""
 
+Report = tuple[int, int, float, float, int, int]
+"""Of a compiled step: status, iterations, residual, loop error, body at fault, parts."""
+
 STEPS_PER_CALL = 10_000
 """Longest compiled call, so that Ctrl-C and the progress bar come through."""
 
@@ -47,6 +50,8 @@ class StepInfo:
     """Largest momentum residual [N s or N m s]."""
     closure: float
     """Largest loop error [m or rad]."""
+    parts: int
+    """Smaller steps that it took; more than one if the step as a whole did not converge."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
 
@@ -87,7 +92,7 @@ class Simulator:
         self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
         self._names = [joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)]
-        self._report = (0, 0, 0.0, 0.0, WORLD)
+        self._report = (0, 0, 0.0, 0.0, WORLD, 1)
         self.reset()
 
     # ------------------------------------------------------------ state
@@ -99,11 +104,11 @@ class Simulator:
     @property
     def info(self) -> StepInfo:
         """What the last step did."""
-        status, iterations, residual, closure_error, _ = self._report
+        status, iterations, residual, closure_error, _, parts = self._report
         applied, saturated = np.empty(self._nu), np.empty(self._nu)
         self._stepper.get_tau(applied, saturated)
         names = tuple(name for name, on in zip(self._names, saturated, strict=True) if on)
-        return StepInfo(Status(status), iterations, residual, closure_error, names)
+        return StepInfo(Status(status), iterations, residual, closure_error, parts, names)
 
     def reset(
         self, q: ArrayLike | None = None, v: ArrayLike | None = None, time: float = 0.0
@@ -195,7 +200,7 @@ class Simulator:
         bar = _ProgressBar(steps) if progress else None
         if controller is not None and hasattr(controller, "reset"):
             controller.reset()
-        done, report = 0, (0, 0, 0.0, 0.0, WORLD)
+        done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1)
         if steps == 0:
             record.run(self._stepper, 0, 0, None)
         while done < steps and report[0] == Status.CONVERGED:
@@ -226,15 +231,22 @@ class Simulator:
     def _check_wrenches(self, wrenches: Mapping[str, ArrayLike]) -> Array:
         table = np.zeros((len(self.robot.bodies), 6))
         for link, wrench in wrenches.items():
-            if link not in self.robot.link_names:
-                raise LinkNotFoundError(link, self.robot.link_names, f"robot '{self.robot.name}'")
-            body, _ = self.robot.link_placement(link)
+            body = self._body_of(link)
             if body == WORLD:
                 raise ArrayError("wrenches", f"link '{link}' is fixed to the world")
             table[body] += check_array(f"wrenches['{link}']", wrench, 6)
         return table
 
-    def _failure(self, report: tuple[int, int, float, float, int]) -> StepFailedError:
+    def _body_of(self, link: str) -> int:
+        for i, body in enumerate(self.robot.bodies):
+            if link == body.name or link in body.links:
+                return i
+        if link not in self.robot.link_names:
+            names = [name for body in self.robot.bodies for name in body.links]
+            raise LinkNotFoundError(link, names, f"robot '{self.robot.name}'")
+        return WORLD
+
+    def _failure(self, report: Report) -> StepFailedError:
         status = Status(report[0])
         body = self.robot.bodies[report[4]].name if report[4] != WORLD else ""
         half = f"{0.5 * self.time_step:g}"
@@ -267,15 +279,15 @@ class _Record:
         self.tau = np.zeros((steps, robot.nu))
         self.tau_command = np.zeros((steps, robot.nu))
         self.works = np.empty((steps, 4))
-        self.iterations = np.empty(steps)
+        self.counts = np.empty((steps, 2))
 
     def run(
         self, stepper: object, first: int, count: int, tau: Array | None
-    ) -> tuple[int, tuple[int, int, float, float, int]]:
+    ) -> tuple[int, Report]:
         nodes, steps = slice(first, first + count + 1), slice(first, first + count)
         return stepper.run(  # type: ignore[attr-defined]
             count, tau, False, None, self.q[nodes], self.v[nodes], self.tau[steps],
-            self.works[steps], self.iterations[steps],
+            self.works[steps], self.counts[steps],
         )  # fmt: skip
 
     def trajectory(
@@ -315,7 +327,8 @@ class _Record:
             v_WB=read_only(velocities[:, :, :3].copy()),
             w_WB_B=read_only(velocities[:, :, 3:].copy()),
             ledger=ledger,
-            iterations=read_only(self.iterations[:done].astype(int)),
+            iterations=read_only(self.counts[:done, 0].astype(int)),
+            parts=read_only(self.counts[:done, 1].astype(int)),
             status=status,
             wall_time=wall_time,
         )
@@ -357,4 +370,6 @@ def check_options(options: SolverOptions) -> SolverOptions:
             raise OptionError(f"{name} is {value}; it must be above zero")
     if options.max_iterations < 1:
         raise OptionError(f"max_iterations is {options.max_iterations}; it must be at least 1")
+    if not 0 <= options.max_halvings <= 10:
+        raise OptionError(f"max_halvings is {options.max_halvings}; it must be from 0 to 10")
     return options

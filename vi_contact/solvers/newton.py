@@ -41,6 +41,11 @@ class SolverOptions:
     """Largest loop error accepted [m or rad]; machined joints have a play of 1e-5 m."""
     max_iterations: int = 30
     """Newton iterations; smooth motion needs one to three."""
+    max_halvings: int = 4
+    """A step that does not converge is taken in halves, those in halves again, up to so often.
+
+    Zero turns it off: such a step then fails at once.
+    """
 
 
 def pack(robot: Robot) -> _core.Model:
@@ -148,4 +153,5 @@ def make_stepper(
         options.momentum_tolerance,
         options.closure_tolerance,
         options.max_iterations,
+        options.max_halvings,
     )
