@@ -14,15 +14,15 @@ def test_five_link_chain_has_no_trend_over_a_million_steps(tmp_path):
     sim = vc.Simulator(robot, 0.01)
     q = robot.neutral()
     for joint in robot.joints:
-        q[joint.idx_q : joint.idx_q + 2] = [np.cos(0.25), np.sin(0.25)]
+        q[joint.idx_q : joint.idx_q + 2] = [np.cos(0.1), np.sin(0.1)]  # 0.5 rad at the tip
     sim.reset(q)
     energies = []
     for _ in range(10):  # of 100 000 steps each, compiled
         energies.append(sim.run(1000.0).energy)
     first, last = energies[0], energies[-1]
     assert abs(first.mean() - last.mean()) < min(first.std(), last.std())
-    # the swing lifts the chain's 5 kg: a few joules; the scatter is the method's O(h^2)
-    assert np.ptp(np.concatenate(energies)) < 0.2
+    # the swing turns about 1 J of potential into kinetic energy and back
+    assert np.ptp(np.concatenate(energies)) < 1e-3
 
 
 def test_free_body_keeps_its_energy():
@@ -30,8 +30,8 @@ def test_free_body_keeps_its_energy():
     sim = vc.Simulator(robot, 0.01, gravity=(0.0, 0.0, 0.0))
     sim.reset(v=[0.1, 0.2, 0.3, 3.0, 0.02, -1.0])
     energy = sim.run(100.0).energy
-    assert np.ptp(energy[:1000]) == pytest.approx(np.ptp(energy), rel=0.2)  # no trend
-    assert np.ptp(energy) < 1e-3 * energy[0]  # O(h^2): (0.01 s * 3 rad/s)^2
+    # a free body keeps its energy up to the solver's tolerance, 1e-10 N m s times 3 rad/s
+    assert np.ptp(energy) < 1e-9
 
 
 @pytest.fixture(scope="module")

@@ -224,7 +224,7 @@ class Simulator:
     # ------------------------------------------------------------ arguments
     def _check_tau(self, tau: ArrayLike) -> Array:
         array = np.asarray(tau, dtype=np.float64) if isinstance(tau, np.ndarray) else None
-        if array is None or array.shape != (self._nu,) or not math.isfinite(array.sum()):
+        if array is None or array.shape != (self._nu,) or not np.isfinite(array).all():
             return check_array("tau", tau, self._nu)
         return np.ascontiguousarray(array)
 
