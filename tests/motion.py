@@ -93,13 +93,13 @@ def bare(robot: vc.Robot, **parts) -> vc.Robot:
     )
 
 
-def unlimited(robot: vc.Robot) -> vc.Robot:
+def unlimited(robot: vc.Robot, **parts) -> vc.Robot:
     """The robot with drives that give any torque at any speed; the oracle knows no limits."""
     joints = tuple(
         replace(j, velocity=np.full(j.nv, np.inf), effort=np.full(j.nv, np.inf))
         for j in robot.joints
     )
-    return bare(robot, joints=joints)
+    return bare(robot, joints=joints, **parts)
 
 
 class Oracle:
@@ -193,9 +193,7 @@ class Oracle:
 
         def rate(_: float, y: Array) -> Array:
             at, speed = pin.normalize(self.model, y[: self.robot.nq]), y[self.robot.nq :]
-            return np.concatenate(
-                [self._rate(at, speed), self.acceleration(at, speed, torque)]
-            )
+            return np.concatenate([self._rate(at, speed), self.acceleration(at, speed, torque)])
 
         # tolerances two orders below what the tests look at
         start = np.concatenate([q, v])

@@ -177,9 +177,7 @@ def test_overflow_is_found(tmp_path):
 
 def test_snapshot_of_another_robot(sim, tmp_path):
     other = vc.Simulator(vc.load_robot(chain_urdf(tmp_path, 1)))
-    assert_untouched(
-        sim, lambda: sim.restore(other.snapshot()), errors.ArrayError, "another robot"
-    )
+    assert_untouched(sim, lambda: sim.restore(other.snapshot()), errors.ArrayError, "another robot")
 
 
 def test_trajectory_files(tmp_path):

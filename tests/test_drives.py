@@ -8,7 +8,7 @@ from urdf_text import extension, joint, link, robot, write
 import vi_contact as vc
 
 TURNS = '<limit lower="-1e6" upper="1e6" effort="1e6" velocity="1e6"/>'
-HIP = dict(kt=1.73 / 7.0, R=0.3, V=48.0, i_max=30.0, g=7.0)
+HIP = {"kt": 1.73 / 7.0, "R": 0.3, "V": 48.0, "i_max": 30.0, "g": 7.0}
 MOTOR = extension(
     '<motor joint="hinge" torque_constant="0.24714285714285714" resistance="0.3" voltage="48" '
     'current_limit="30" gear_ratio="7" rotor_inertia="0.001"/>'

@@ -66,9 +66,7 @@ def test_ledger_sums_to_the_change_of_energy(busy_robot):
 
 
 def test_integration_entry_is_second_order_in_total(busy_robot):
-    coarse, fine = (
-        abs(busy_run(busy_robot, h).ledger.integration.sum()) for h in (0.005, 0.0025)
-    )
+    coarse, fine = (abs(busy_run(busy_robot, h).ledger.integration.sum()) for h in (0.005, 0.0025))
     assert np.log2(coarse / fine) == pytest.approx(2.0, abs=0.2)
 
 

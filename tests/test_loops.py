@@ -12,6 +12,7 @@ import vi_contact as vc
 def holding_torque(robot, q):
     """Hip torques that balance the spring at q, in free flight."""
     from motion import Oracle
+
     from vi_contact.robot.closure import closure_rows
 
     force = Oracle(robot)._springs(q, np.zeros(robot.nv))
@@ -52,7 +53,7 @@ def test_five_bar_with_its_spring_held_by_the_hips():
 def test_planar_square_with_redundant_rows(tmp_path, kind):
     # a planar loop needs two rows; these have three, five and four
     robot = vc.load_robot(write(tmp_path, loop_square(kind)), contacts="none")
-    q = robot.close_loops(robot.neutral() + [0.3, 0.0, 0.0], fixed=("j_a",))
+    q = robot.close_loops(robot.neutral() + np.array([0.3, 0.0, 0.0]), fixed=("j_a",))
     sim = vc.Simulator(robot, 0.01)
     sim.reset(q)
     trajectory = sim.run(3.0)

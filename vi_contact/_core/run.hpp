@@ -60,9 +60,9 @@ inline void observe(Stepper& stepper, int nodes, const double* q, const double* 
   const Model& model = stepper.model();
   const long n = model.size();
   for (long k = 0; k < nodes; ++k) {
-    const auto o = stepper.observe(q + k * model.nq, v + k * model.nv,
-                                   poses ? poses + 7 * n * k : nullptr,
-                                   velocities ? velocities + 6 * n * k : nullptr);
+    const auto o =
+        stepper.observe(q + k * model.nq, v + k * model.nv, poses ? poses + 7 * n * k : nullptr,
+                        velocities ? velocities + 6 * n * k : nullptr);
     double* row = scalars + 9 * k;
     row[0] = o.kinetic, row[1] = o.potential, row[2] = o.closure;
     Eigen::Map<Vector3>(row + 3, 3) = o.linear;

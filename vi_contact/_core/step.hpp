@@ -328,7 +328,8 @@ class Stepper {
     for (Wrench& w : wrenches) w.linear.setZero(), w.angular.setZero();
     for (const SpringDamper& spring : model_.springs) {
       const Line line = line_between(spring, frames);
-      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length), wrenches);
+      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length),
+           wrenches);
     }
   }
 
@@ -447,9 +448,7 @@ class Stepper {
   double momentum_tolerance() const {
     return std::max(settings_.momentum_tolerance, 1e-15 * model_.mass * reach_ * inverse_h_);
   }
-  double closure_tolerance() const {
-    return std::max(settings_.closure_tolerance, 4e-16 * reach_);
-  }
+  double closure_tolerance() const { return std::max(settings_.closure_tolerance, 4e-16 * reach_); }
 
   // Largest entry; NaN if there is one.
   static double largest(const VectorX& v) {
@@ -485,8 +484,7 @@ class Stepper {
       exists &= turns_[i].s > 0.0;
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
-      f_[i].angular =
-          left_angular(left, turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
+      f_[i].angular = left_angular(left, turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
       reach_ = std::max(reach_, right.p.cwiseAbs().maxCoeff());
     }
     if (has_bias_) {
@@ -719,8 +717,8 @@ class Stepper {
     left_.setZero(model_.nv);
     for (int i = 0; i < model_.size(); ++i) {
       f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular = left_angular(frames0_[i], turns_[i], inverse_h_) +
-                      frames0_[i].c.cross(f_[i].linear);
+      f_[i].angular =
+          left_angular(frames0_[i], turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
     }
     project(frames0_, f_, left_.data());
     impulse0_.setZero(model_.nv);
@@ -729,8 +727,8 @@ class Stepper {
     if (wrenches_ == nullptr) return;
     for (int i = 0; i < model_.size(); ++i) {
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      external_work_ += h_ * force.dot(velocities_[i]) +
-                        2.0 * torque.dot(frames0_[i].R * turns_[i].u);
+      external_work_ +=
+          h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(frames0_[i].R * turns_[i].u);
     }
   }
 
@@ -738,8 +736,8 @@ class Stepper {
     right_.setZero(model_.nv);
     for (int i = 0; i < model_.size(); ++i) {
       f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular = right_angular(frames1_[i], turns_[i], inverse_h_) +
-                      frames1_[i].c.cross(f_[i].linear);
+      f_[i].angular =
+          right_angular(frames1_[i], turns_[i], inverse_h_) + frames1_[i].c.cross(f_[i].linear);
     }
     project(frames1_, f_, right_.data());
     impulse1_.setZero(model_.nv);
@@ -820,8 +818,8 @@ class Stepper {
       const Frame& frame = frames[i];
       const Vector3 w = f_[i].angular;
       f_[i].linear = link.mass * (f_[i].linear + w.cross(frame.c));
-      f_[i].angular = frame.R * (link.inertia * (frame.R.transpose() * w)) +
-                      frame.c.cross(f_[i].linear);
+      f_[i].angular =
+          frame.R * (link.inertia * (frame.R.transpose() * w)) + frame.c.cross(f_[i].linear);
     }
     for (int j = 0; j < model_.nv; ++j) p[j] = model_.drives[j].armature * v[j];
     project(frames, f_, p);
@@ -834,7 +832,8 @@ class Stepper {
     Vector3 linear, angular;  // momenta; angular about the centre of mass of the robot
   };
 
-  // poses: rows (p, quat xyzw) of the bodies' centres of mass, velocities: rows (v, w in body axes).
+  // poses: rows (p, quat xyzw) of the bodies' centres of mass, velocities: rows (v, w in body
+  // axes).
   Observation observe(const double* q, const double* v, double* poses, double* velocities) {
     coordinates_of_q(model_, q, x1_.data());
     settle_mimic_turns(x1_.data());

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vi_contact import _core
 from vi_contact.errors import (
     ArrayError,
     LinkNotFoundError,
@@ -31,7 +32,7 @@ from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
 Controller = Callable[[State], ArrayLike]
 
 OPEN_LOOP_TOLERANCE = 1e-8
-"""Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s for h = 0.01 s."""
+"""Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
 
 Report = tuple[int, int, float, float, int, int]
 """Of a compiled step: status, iterations, residual, loop error, body at fault, parts."""
@@ -91,7 +92,9 @@ class Simulator:
         self._nu = robot.nu
         self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
-        self._names = [joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)]
+        self._names = [
+            joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)
+        ]
         self._report = (0, 0, 0.0, 0.0, WORLD, 1)
         self.reset()
 
@@ -219,7 +222,9 @@ class Simulator:
             self._report = report if not report[0] else self._report
         if report[0] and throw:
             raise self._failure(report)
-        return record.trajectory(self, done, first_time, Status(report[0]), clock.perf_counter() - start)
+        return record.trajectory(
+            self, done, first_time, Status(report[0]), clock.perf_counter() - start
+        )
 
     # ------------------------------------------------------------ arguments
     def _check_tau(self, tau: ArrayLike) -> Array:
@@ -251,23 +256,20 @@ class Simulator:
         body = self.robot.bodies[report[4]].name if report[4] != WORLD else ""
         half = f"{0.5 * self.time_step:g}"
         if status is Status.ROTATION:
-            speed = self._observer_speed()
-            step = f"{min(0.5 * self.time_step, 0.5 / speed) if speed > 0.0 else 0.5 * self.time_step:.1g}"
             advice = (
                 f"body '{body}' would turn by half a turn or more within {self.time_step:g} s "
-                f"(limit 2 / time_step = {2.0 / self.time_step:.4g} rad/s); try time_step={step}"
+                f"(limit 2 / time_step = {2.0 / self.time_step:.4g} rad/s); try time_step={half}"
             )
         elif status is Status.SINGULAR:
-            advice = f"a joint has no inertia to move against, or a loop is singular; try time_step={half}"
+            advice = (
+                "a joint has no inertia to move against, or a loop is singular; "
+                f"try time_step={half}"
+            )
         elif status is Status.NOT_FINITE:
             advice = f"a number overflowed; check the torques and try time_step={half}"
         else:
-            advice = f"Newton's method did not converge in {report[1]} iterations; try time_step={half}"
+            advice = f"Newton's method did not converge; try time_step={half}"
         return StepFailedError(self._state.time, status.name, report[2], advice)
-
-    def _observer_speed(self) -> float:
-        speed, _ = self._observer.fastest_rotation(self._state.v)
-        return float(speed)
 
 
 class _Record:
@@ -282,10 +284,10 @@ class _Record:
         self.counts = np.empty((steps, 2))
 
     def run(
-        self, stepper: object, first: int, count: int, tau: Array | None
+        self, stepper: _core.Stepper, first: int, count: int, tau: Array | None
     ) -> tuple[int, Report]:
         nodes, steps = slice(first, first + count + 1), slice(first, first + count)
-        return stepper.run(  # type: ignore[attr-defined]
+        return stepper.run(
             count, tau, False, None, self.q[nodes], self.v[nodes], self.tau[steps],
             self.works[steps], self.counts[steps],
         )  # fmt: skip
@@ -300,19 +302,22 @@ class _Record:
         sim._observer.observe(q, v, scalars, poses, velocities)
         motor, external, damping, impulses = np.moveaxis(self.works[:done], 1, 0)
         kinetic, potential = scalars[:, 0].copy(), scalars[:, 1].copy()
+        gain: Array = impulses - motor - external - damping + np.diff(potential)
+        change: Array = np.diff(kinetic + potential)
+        time: Array = first_time + sim.time_step * np.arange(nodes, dtype=np.float64)
         ledger = Ledger(
             motor=read_only(motor.copy()),
             external=read_only(external.copy()),
             damping=read_only(damping.copy()),
-            integration=read_only(impulses - motor - external - damping + np.diff(potential)),
-            change=read_only(np.diff(kinetic + potential)),
+            integration=read_only(gain),
+            change=read_only(change),
         )
         return Trajectory(
             robot_name=sim.robot.name,
             robot_file=sim.robot.file,
             body_names=tuple(body.name for body in sim.robot.bodies),
             time_step=sim.time_step,
-            time=read_only(first_time + sim.time_step * np.arange(nodes)),
+            time=read_only(time),
             q=read_only(q),
             v=read_only(v),
             tau=read_only(self.tau[:done].copy()),
@@ -347,7 +352,9 @@ class _ProgressBar:
             return
         self.shown = percent
         end = "\n" if done == self.steps else ""
-        sys.stderr.write(f"\r[{'#' * (percent // 4):<25}] {percent:3d} % of {self.steps} steps{end}")
+        sys.stderr.write(
+            f"\r[{'#' * (percent // 4):<25}] {percent:3d} % of {self.steps} steps{end}"
+        )
         sys.stderr.flush()
 
 

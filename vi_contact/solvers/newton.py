@@ -111,7 +111,7 @@ def _frames(connection: Connection) -> Array:
 
 
 def _drives(robot: Robot) -> list[list[float]]:
-    """Per velocity coordinate: input, damping, armature, effort, velocity, motor's stall, slope, peak."""
+    """Per velocity coordinate: input, damping, armature, effort, velocity; stall, slope, peak."""
     inputs = {int(dof): index for index, dof in enumerate(robot.actuated_dofs)}
     motors = {motor.joint: motor for motor in robot.motors}
     rows: list[list[float]] = []
@@ -138,7 +138,9 @@ def _numbers(rows: list[list[float]] | list[Array], columns: int) -> Array:
     return np.array(rows, dtype=np.float64).reshape(-1, columns)
 
 
-def _integers(rows: list[list[int]], columns: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+def _integers(
+    rows: list[list[int]], columns: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
     return np.array(rows, dtype=np.int32).reshape(-1, columns)
 
 
