@@ -21,6 +21,7 @@ namespace vi_contact {
 template <int n>
 struct SmallLU {
   Eigen::Matrix<double, n, n> lu;
+  double inverse[n];  // of the pivots
   int order[n];
 
   bool compute(const Eigen::Matrix<double, n, n>& m) {
@@ -35,8 +36,8 @@ struct SmallLU {
       if (best != k) {
         for (int j = 0; j < n; ++j) std::swap(lu(k, j), lu(best, j));
       }
-      const double inverse = 1.0 / lu(k, k);
-      for (int i = k + 1; i < n; ++i) lu(i, k) *= inverse;
+      inverse[k] = 1.0 / lu(k, k);
+      for (int i = k + 1; i < n; ++i) lu(i, k) *= inverse[k];
       for (int j = k + 1; j < n; ++j) {
         for (int i = k + 1; i < n; ++i) lu(i, j) -= lu(i, k) * lu(k, j);
       }
@@ -51,7 +52,7 @@ struct SmallLU {
       for (int i = k + 1; i < n; ++i) x[i] -= lu(i, k) * x[k];
     }
     for (int k = n - 1; k >= 0; --k) {
-      x[k] /= lu(k, k);
+      x[k] *= inverse[k];
       for (int i = 0; i < k; ++i) x[i] -= lu(i, k) * x[k];
     }
   }
@@ -91,6 +92,7 @@ class Elimination {
  public:
   VectorX kappa;                     // tangent of each joint's own force, one coordinate
   std::vector<Matrix6> kappa_dense;  // the same of joints with several coordinates
+  bool driven_base = false;          // whether a free base has a tangent of its own
 
   // The Newton matrix of a step: D = d(left momentum) / d(pose at the right node).
   bool factor_step(const Frames& left, const Frames& right, const std::vector<Turn>& turns,
@@ -170,7 +172,8 @@ class Elimination {
 
   bool eliminate(int i) {
     const Link& link = model_.links[i];
-    if (link.nv > 1) return link.nv == 3 ? eliminate_dense<3>(i) : eliminate_dense<6>(i);
+    if (link.nv == 3) return eliminate_dense<3>(i);
+    if (link.nv == 6) return link.parent == world ? eliminate_base(i) : eliminate_dense<6>(i);
     Pivot& pivot = pivots_[i];
     Matrix6& K = pivot.K;
     const Vector3 &a0 = (*left_)[i].a, &a1 = (*right_)[i].a;
@@ -210,6 +213,22 @@ class Elimination {
     pivot.K -= dense.U.leftCols<n>().lazyProduct(dense.W.topRows<n>());
     add_to_parent(i);
     return true;
+  }
+
+  // A free base, in world axes: N and S are turned identities and drop out.
+  bool eliminate_base(int i) {
+    DensePivot& dense = dense_[model_.links[i].dense];
+    Matrix6& K = pivots_[i].K;
+    const Matrix6& kappa = kappa_dense[model_.links[i].dense];
+    if (driven_base) {
+      const Matrix3 &R0 = (*left_)[i].R, &R1 = (*right_)[i].R;
+      for (int j = 0; j < 6; j += 3) {
+        for (int k = 0; k < 6; k += 3) {
+          K.block<3, 3>(j, k) += R0 * kappa.block<3, 3>(j, k) * R1.transpose();
+        }
+      }
+    }
+    return dense.lu6.compute(K);
   }
 
   template <int n>
@@ -269,6 +288,11 @@ class Elimination {
       g += y * pivot.U;
     } else if (link.nv == 3) {
       up_dense<3>(link, r, g);
+    } else if (link.parent == world) {
+      const Matrix3& R0 = (*left_)[i].R;
+      g.head<3>() += R0 * Eigen::Map<const Vector3>(r);
+      g.tail<3>() += R0 * Eigen::Map<const Vector3>(r + 3);
+      dense_[link.dense].lu6.solve_in_place(g);
     } else {
       up_dense<6>(link, r, g);
     }
@@ -315,6 +339,11 @@ class Elimination {
       for (int j = 0; j < 3; ++j) xi[at + j] += step * a1[j];
     } else if (link.nv == 3) {
       down_dense<3>(link, dq, xi);
+    } else if (link.parent == world) {
+      const Matrix3& R1 = (*right_)[i].R;
+      xi = -g_[i];
+      Eigen::Map<Vector3>(dq, 3) = R1.transpose() * xi.head<3>();
+      Eigen::Map<Vector3>(dq + 3, 3) = R1.transpose() * xi.tail<3>();
     } else {
       down_dense<6>(link, dq, xi);
     }

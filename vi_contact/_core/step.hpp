@@ -77,12 +77,16 @@ class Stepper {
         torque_(VectorX::Zero(model.nv)),
         tau_(VectorX::Zero(model.nu)),
         saturated_(VectorX::Zero(model.nu)) {
-    for (const Link& link : model.links) quaternion_identity(link);
+    for (const Link& link : model.links) {
+      quaternion_identity(link);
+      for (int j = 0; j < 6 && link.nv == 6 && link.parent == world; ++j) {
+        const Drive& drive = model.drives[link.v + j];
+        if (drive.input >= 0 || drive.damping != 0.0) tree_.driven_base = true;
+      }
+    }
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
-      if (drive.input >= 0 || drive.damping != 0.0 || drive.armature != 0.0) {
-        driven_ = true;
-      }
+      if (drive.damping != 0.0 || drive.armature != 0.0 || drive.motor) passive_ = true;
     }
     saved_ = VectorX::Zero(state_size());
     load_frames();
@@ -336,6 +340,7 @@ class Stepper {
   void begin(const double* tau, const double* wrenches) {
     command_ = tau;
     wrenches_ = wrenches;
+    driven_ = passive_ || command_ != nullptr;
     has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
     if (has_bias_) bias(frames0_, spring0_);
     if (closure_.size() > 0) {
@@ -579,6 +584,8 @@ class Stepper {
   // kappa = d(joint force residual) / d(increment at the right node, axes of the child)
   void set_joint_tangents() {
     if (!driven_) {
+      tree_.kappa.setZero();
+      for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
       return;
     }
     double d[6];
@@ -651,7 +658,11 @@ class Stepper {
       increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
     }
     motor_work_ = damping_work_ = 0.0;
-    if (driven_) right_joint_forces();
+    if (driven_) {
+      right_joint_forces();
+    } else {
+      torque_.setZero(), tau_.setZero(), saturated_.setZero();
+    }
     if (keep_books) keep_right();
     std::swap(delta_old_, delta_);
     std::swap(delta_, dq_);
@@ -896,6 +907,7 @@ class Stepper {
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
   bool has_bias_ = false, driven_ = false;
+  bool passive_ = false;  // joints have forces of their own: damping, rotors, motors
   int history_ = 0;
 };
 
