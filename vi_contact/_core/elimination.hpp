@@ -95,26 +95,24 @@ class Elimination {
   bool driven_base = false;          // whether a free base has a tangent of its own
 
   // The Newton matrix of a step: D = d(left momentum) / d(pose at the right node).
-  bool factor_step(const Frames& left, const Frames& right, const std::vector<Turn>& turns,
-                   double inverse_h) {
+  [[gnu::flatten]] bool factor_step(const Frames& left, const Frames& right,
+                                    const std::vector<Turn>& turns, double inverse_h) {
     begin(left, right);
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
-      const Matrix3 T = turn_tangent(link.inertia, turns[i]);
-      const Matrix3 TR = T * right[i].R.transpose();
-      add_body(i, inverse_h * link.mass, inverse_h * (left[i].R * TR));
+      const Matrix3 D = turn_tangent<world_axes>(left[i].J, turns[i]);
+      add_body(i, inverse_h * link.mass, inverse_h * D);
       if (!eliminate(i)) return false;
     }
     return true;
   }
 
   // The mass matrix at one node.
-  bool factor_mass(const Frames& frames) {
+  [[gnu::flatten]] bool factor_mass(const Frames& frames) {
     begin(frames, frames);
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
-      const Matrix3& R = frames[i].R;
-      add_body(i, link.mass, (R * link.inertia) * R.transpose());
+      add_body(i, link.mass, frames[i].J);
       if (!eliminate(i)) return false;
     }
     return true;
@@ -122,7 +120,7 @@ class Elimination {
 
   // Solves for the joint increments dq (axes of the child, right node) that answer the residuals r
   // (axes of the child, left node) and, where given, the wrenches g on the links (left origins).
-  void solve(const double* r, const std::vector<Wrench>* g, double* dq) {
+  [[gnu::flatten]] void solve(const double* r, const std::vector<Wrench>* g, double* dq) {
     const int n = model_.size();
     for (int i = 0; i < n; ++i) {
       if (g) {
@@ -137,8 +135,8 @@ class Elimination {
 
   // The same along a path (links in order, with all their ancestors); wrenches elsewhere are zero.
   // Afterwards `twist` gives the increments of the links on it.
-  void solve_path(const std::vector<int>& path, const double* r, const std::vector<Wrench>& g,
-                  double* dq) {
+  [[gnu::flatten]] void solve_path(const std::vector<int>& path, const double* r,
+                                   const std::vector<Wrench>& g, double* dq) {
     for (int i : path) g_[i] << g[i].linear, g[i].angular;
     for (auto i = path.rbegin(); i != path.rend(); ++i) up(*i, r + model_.links[*i].v);
     for (int i : path) down(i, dq + model_.links[i].v);

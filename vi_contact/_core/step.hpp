@@ -70,6 +70,7 @@ class Stepper {
         p1_(VectorX::Zero(model.nv)),
         delta_(VectorX::Zero(model.nv)),
         delta_old_(VectorX::Zero(model.nv)),
+        delta_older_(VectorX::Zero(model.nv)),
         r_(VectorX::Zero(model.nv)),
         dq_(VectorX::Zero(model.nv)),
         v_before_(VectorX::Zero(model.nv)),
@@ -98,12 +99,12 @@ class Stepper {
   const Model& model() const { return model_; }
 
   // ------------------------------------------------------------------------------- state
-  // The whole state as numbers: coordinates, momenta, the last two increments, their count.
-  int state_size() const { return model_.nc + 3 * model_.nv + 1; }
+  // The whole state as numbers: coordinates, momenta, the last three increments, their count.
+  int state_size() const { return model_.nc + 4 * model_.nv + 1; }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
-    put(x0_), put(p0_), put(delta_), put(delta_old_);
+    put(x0_), put(p0_), put(delta_), put(delta_old_), put(delta_older_);
     *out = history_;
   }
 
@@ -112,7 +113,7 @@ class Stepper {
       std::copy(in, in + v.size(), v.data());
       in += v.size();
     };
-    take(x0_), take(p0_), take(delta_), take(delta_old_);
+    take(x0_), take(p0_), take(delta_), take(delta_old_), take(delta_older_);
     history_ = static_cast<int>(*in);
     load_frames();
   }
@@ -123,7 +124,7 @@ class Stepper {
     settle_mimic_turns(x0_.data());
     normalise_quaternions();
     history_ = 0;
-    delta_.setZero(), delta_old_.setZero();
+    delta_.setZero(), delta_old_.setZero(), delta_older_.setZero();
     load_frames();
     apply_mass_matrix(frames0_, v, p0_.data());
     for (const Link& link : model_.links) {
@@ -308,6 +309,7 @@ class Stepper {
 
   void load_frames() {
     forward_kinematics(model_, x0_.data(), frames0_);
+    turn_inertias(model_, frames0_);
     spring_impulses(frames0_, spring0_);
   }
 
@@ -364,10 +366,12 @@ class Stepper {
     }
   }
 
-  // First guess: the last increment, or where two are known the line through them.
+  // First guess: the last increment, or the line or parabola through the last two or three.
   void predict() {
     x1_ = x0_;
-    if (history_ >= 2) {
+    if (history_ >= 3 && bends_steadily()) {
+      dq_ = 3.0 * (delta_ - delta_old_) + delta_older_;
+    } else if (history_ >= 2) {
       dq_ = 2.0 * delta_ - delta_old_;
     } else {
       dq_ = delta_;
@@ -375,6 +379,17 @@ class Stepper {
     for (const Link& link : model_.links) {
       retract(link, dq_.data() + link.v, x1_.data() + link.c);
     }
+  }
+
+  // Whether the third differences of the motion are smaller than the second.
+  bool bends_steadily() const {
+    double second = 0.0, third = 0.0;
+    for (int j = 0; j < model_.nv; ++j) {
+      const double now = delta_[j] - delta_old_[j], before = delta_old_[j] - delta_older_[j];
+      second += now * now;
+      third += (now - before) * (now - before);
+    }
+    return third < second;
   }
 
   void solve(StepReport& report) {
@@ -476,7 +491,7 @@ class Stepper {
   }
 
   // Residual r at x1. False if a body turns by half a turn or more.
-  bool evaluate() {
+  [[gnu::flatten]] bool evaluate() {
     forward_kinematics(model_, x1_.data(), frames1_);
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
@@ -485,11 +500,11 @@ class Stepper {
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
       const Frame &left = frames0_[i], &right = frames1_[i];
-      turns_[i] = turn_between(link, left, right);
+      turns_[i] = turn_between(left, right);
       exists &= turns_[i].s > 0.0;
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
-      f_[i].angular = left_angular(left, turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
+      f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
       reach_ = std::max(reach_, right.p.cwiseAbs().maxCoeff());
     }
     if (has_bias_) {
@@ -606,7 +621,7 @@ class Stepper {
       tree_.kappa_dense[link.dense] = k.asDiagonal() * increment_tangent(link, d);
       if (link.kind == JointKind::spherical) {
         tree_.kappa_dense[link.dense].topLeftCorner<3, 3>() +=
-            inverse_h_ * turn_tangent(armature(link).asDiagonal(), joint_turn(link, d));
+            inverse_h_ * turn_tangent<body_axes>(armature(link).asDiagonal(), joint_turn(link, d));
       }
     }
   }
@@ -633,9 +648,10 @@ class Stepper {
   //
   // What is left of the residual at the old node is carried over, so that the round-off of many
   // steps does not add up to a drift of the momentum.
-  void commit() {
+  [[gnu::flatten]] void commit() {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
+    turn_inertias(model_, frames1_);
     spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
     if (has_bias_) bias(frames1_, spring1_);
@@ -664,9 +680,10 @@ class Stepper {
       torque_.setZero(), tau_.setZero(), saturated_.setZero();
     }
     if (keep_books) keep_right();
+    std::swap(delta_older_, delta_old_);
     std::swap(delta_old_, delta_);
     std::swap(delta_, dq_);
-    history_ = std::min(history_ + 1, 2);
+    history_ = std::min(history_ + 1, 3);
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
@@ -728,8 +745,7 @@ class Stepper {
     left_.setZero(model_.nv);
     for (int i = 0; i < model_.size(); ++i) {
       f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular =
-          left_angular(frames0_[i], turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
+      f_[i].angular = left_angular(turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
     }
     project(frames0_, f_, left_.data());
     impulse0_.setZero(model_.nv);
@@ -738,8 +754,7 @@ class Stepper {
     if (wrenches_ == nullptr) return;
     for (int i = 0; i < model_.size(); ++i) {
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      external_work_ +=
-          h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(frames0_[i].R * turns_[i].u);
+      external_work_ += h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(turns_[i].u);
     }
   }
 
@@ -897,8 +912,8 @@ class Stepper {
   std::vector<Turn> turns_;
   std::vector<Vector3> velocities_;
   std::vector<Wrench> f_, half_, spring0_, spring1_;
-  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, r_, dq_, v_before_, v_after_, torque_,
-      tau_, saturated_, saved_;
+  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, delta_older_, r_, dq_, v_before_,
+      v_after_, torque_, tau_, saturated_, saved_;
   Work work_;
   bool was_split_ = false;
   VectorX left_, right_, impulse0_, impulse1_;
