@@ -16,7 +16,7 @@ class Ledger:
     its two nodes, less the works and the change of potential. It falls with the third power of the
     time step.
 
-    `defect` compares impulses with energies, so it checks the balance of momentum. It does not check
+    `defect` compares impulses with energies: it checks the balance of momentum. It does not check
     the single works: an error in one of them would stand in `integration`, with the other sign, and
     show as an entry that does not vanish with the time step.
     """
