@@ -4,13 +4,25 @@ from vi_contact import errors
 from vi_contact.errors import ViContactError
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, from_pinocchio, load_robot
+from vi_contact.simulation.rollout import Rollout, rollout
+from vi_contact.simulation.simulator import Simulator
+from vi_contact.simulation.state import State
+from vi_contact.simulation.trajectory import Trajectory
+from vi_contact.solvers.newton import SolverOptions, Status
 
 __all__ = [
     "Robot",
+    "Rollout",
+    "Simulator",
+    "SolverOptions",
+    "State",
+    "Status",
+    "Trajectory",
     "ViContactError",
     "bundled_robots",
     "errors",
     "from_pinocchio",
     "load_robot",
+    "rollout",
 ]
 __version__ = "0.1.0"

@@ -186,3 +186,60 @@ class LoopClosureError(ViContactError):
         super().__init__(
             f"{where}robot '{robot}' cannot be closed{held}: {gap_words} [m or rad]; {advice}"
         )
+
+
+# ---------------------------------------------------------------- simulation
+class TimeStepError(ViContactError):
+    """A time step, duration or number of steps that no simulation can have."""
+
+
+class OptionError(ViContactError):
+    """A solver option outside its range."""
+
+
+class OpenLoopError(ViContactError):
+    """A start with open loops; `gaps` maps loops and mimic joints to their errors [m or rad]."""
+
+    def __init__(self, robot: str, gaps: dict[str, float]) -> None:
+        self.robot = robot
+        self.gaps = dict(gaps)
+        words = ", ".join(f"'{name}' is open by {gap:.3g}" for name, gap in gaps.items())
+        super().__init__(
+            f"robot '{robot}': {words} [m or rad]; "
+            "start from robot.close_loops(q) or robot.neutral()"
+        )
+
+
+class RotationTooFastError(ViContactError):
+    """A body turns by two radians or more per step; |w| must be below 2 / time_step."""
+
+    def __init__(self, body: str, speed: float, time_step: float) -> None:
+        self.body = body
+        self.speed = speed
+        super().__init__(
+            f"body '{body}' turns at {speed:.4g} rad/s, but a time step of {time_step:g} s follows "
+            f"only rotations below 2 / time_step = {2.0 / time_step:.4g} rad/s; "
+            f"use a time step below {_round_down(0.5 / speed)} s"
+        )
+
+
+class StepFailedError(ViContactError):
+    """A step that did not converge; the simulator's state is still the one before it."""
+
+    def __init__(self, time: float, status: str, residual: float, advice: str) -> None:
+        self.time = time
+        self.status = status
+        self.residual = residual
+        super().__init__(
+            f"the step at t = {time:.6g} s failed ({status}, momentum residual "
+            f"{residual:.3g} N s): {advice}"
+        )
+
+
+class TrajectoryFileError(ViContactError):
+    """A file that is not a saved trajectory."""
+
+
+def _round_down(value: float) -> str:
+    """One significant digit, not above the value: 0.0372 gives 0.03."""
+    return f"{value * 0.95:.1g}" if float(f"{value:.1g}") > value else f"{value:.1g}"

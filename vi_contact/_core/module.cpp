@@ -1,14 +1,21 @@
 // Python bindings of the compiled equations: arrays in, arrays out.
 #include <nanobind/eigen/dense.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 
 #include "joints.hpp"
 #include "rotation.hpp"
+#include "run.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -54,6 +61,105 @@ std::tuple<Eigen::VectorXd, Jacobian, Jacobian> joint_constraint_arrays(
   return {rows.c.head(m), rows.jac_A.topRows(m), rows.jac_B.topRows(m)};
 }
 
+// ------------------------------------------------------------------------------ model and step
+using Table = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using IntTable = Eigen::Matrix<int, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+Pose pose(const double* x) { return {Vector3(x), Quaternion(x[6], x[3], x[4], x[5])}; }
+
+// Columns: see `vi_contact.solvers.newton.pack`, which writes these tables.
+std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& link_values,
+                                  const Table& drives, const IntTable& loop_numbers,
+                                  const Table& loop_values, const IntTable& mimic_numbers,
+                                  const Table& mimic_values, const IntTable& spring_numbers,
+                                  const Table& spring_values) {
+  auto model = std::make_shared<Model>();
+  for (int i = 0; i < link_numbers.rows(); ++i) {
+    const int* k = link_numbers.row(i).data();
+    const double* x = link_values.row(i).data();
+    Link link;
+    link.parent = k[0];
+    link.kind = joint_kind(k[1]);
+    link.nv = k[2], link.v = k[3], link.q = k[4];
+    link.unbounded = k[5] != 0;
+    link.c = model->nc;
+    model->nc += link.kind == JointKind::floating    ? 7
+                 : link.kind == JointKind::spherical ? 4
+                                                     : link.nv;
+    link.dense = link.nv > 1 ? model->dense++ : -1;
+    link.X_PF = pose(x);
+    link.turned = link.X_PF.q.vec().norm() > 0.0;
+    link.axis = Vector3(x + 7);
+    link.column = -1;
+    for (int j = 0; j < 3; ++j) {
+      if (link.axis == Vector3::Unit(j)) link.column = j;
+    }
+    link.mass = x[10];
+    link.com = Vector3(x + 11);
+    link.inertia = Eigen::Map<const Matrix3>(x + 14);
+    model->nq += k[6];
+    model->nv += link.nv;
+    model->mass += link.mass;
+    model->links.push_back(link);
+  }
+  for (int j = 0; j < drives.rows(); ++j) {
+    const double* x = drives.row(j).data();
+    model->drives.push_back(
+        {static_cast<int>(x[0]), x[1], x[2], x[3], x[4], x[5] != 0.0, x[6], x[7], x[8]});
+    model->nu += x[0] >= 0.0;
+  }
+  for (int i = 0; i < loop_numbers.rows(); ++i) {
+    const int* k = loop_numbers.row(i).data();
+    const double* x = loop_values.row(i).data();
+    model->loops.push_back(
+        {{joint_kind(k[2]), pose(x), pose(x + 7), Vector3(x + 14), Vector3(x + 17)}, k[0], k[1]});
+  }
+  for (int i = 0; i < mimic_numbers.rows(); ++i) {
+    model->mimics.push_back(
+        {mimic_numbers(i, 0), mimic_numbers(i, 1), mimic_values(i, 0), mimic_values(i, 1)});
+  }
+  for (int i = 0; i < spring_numbers.rows(); ++i) {
+    const double* x = spring_values.row(i).data();
+    model->springs.push_back(
+        {spring_numbers(i, 0), spring_numbers(i, 1), Vector3(x), Vector3(x + 3), x[6], x[7], x[8]});
+  }
+  return model;
+}
+
+using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+using OptionalArray = std::optional<Array>;
+using OptionalOutput = std::optional<Output>;
+
+const double* data(const OptionalArray& array) { return array ? array->data() : nullptr; }
+double* data(const OptionalOutput& array) { return array ? array->data() : nullptr; }
+
+// A stepper with the model it points into.
+struct OwningStepper {
+  std::shared_ptr<Model> model;
+  Settings settings;
+  Vector3 gravity;
+  Stepper stepper;
+
+  OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
+                double closure_tolerance, int max_iterations, int max_halvings)
+      : model(std::move(m)),
+        settings{momentum_tolerance, closure_tolerance, max_iterations, max_halvings},
+        gravity(g),
+        stepper(*model, h, gravity, settings) {}
+};
+
+using ReportTuple = std::tuple<int, int, double, double, int, int>;
+
+ReportTuple tuple(const StepReport& r) {
+  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts};
+}
+
+Recording recording(const OptionalOutput& q, const OptionalOutput& v, const OptionalOutput& tau,
+                    const OptionalOutput& works, const OptionalOutput& counts) {
+  return {data(q), data(v), data(tau), data(works), data(counts)};
+}
+
 }  // namespace
 }  // namespace vi_contact
 
@@ -93,4 +199,85 @@ NB_MODULE(_compiled, m) {
         "p_WB"_a, "quat_WB_xyzw"_a, "frame_A"_a, "frame_B"_a, "axis"_a, "axis2"_a,
         "Rows c (m,) of a joint between bodies A and B and their Jacobians (m, 6) for "
         "(dx in world axes, dphi in body axes) of A and of B.");
+
+  nb::class_<Model>(m, "Model", "A robot as plain numbers, see `vi_contact.solvers.newton.pack`.")
+      .def_ro("nq", &Model::nq)
+      .def_ro("nv", &Model::nv)
+      .def_ro("nu", &Model::nu);
+  m.def("make_model", &make_model, "link_numbers"_a, "link_values"_a, "drives"_a, "loop_numbers"_a,
+        "loop_values"_a, "mimic_numbers"_a, "mimic_values"_a, "spring_numbers"_a, "spring_values"_a,
+        "A model from tables with one row per part.");
+
+  nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
+      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int>(),
+           "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "closure_tolerance"_a,
+           "max_iterations"_a, "max_halvings"_a)
+      .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })
+      .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
+      .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })
+      .def("get_state", [](const OwningStepper& s, Output out) { s.stepper.get_state(out.data()); })
+      .def("set_state", [](OwningStepper& s, Array in) { s.stepper.set_state(in.data()); })
+      .def("get_q", [](const OwningStepper& s, Output q) { s.stepper.get_q(q.data()); })
+      .def("get_v", [](OwningStepper& s, Output v) { return s.stepper.get_v(v.data()); })
+      .def("fastest_rotation",
+           [](OwningStepper& s, Array v) { return s.stepper.fastest_rotation(v.data()); })
+      .def(
+          "step",
+          [](OwningStepper& s, OptionalArray tau, OptionalArray wrenches) {
+            return tuple(s.stepper.step(data(tau), data(wrenches)));
+          },
+          "tau"_a.none(), "wrenches"_a.none())
+      .def("get_tau",
+           [](const OwningStepper& s, Output tau, Output saturated) {
+             const VectorX &t = s.stepper.applied_tau(), &f = s.stepper.saturated();
+             std::copy(t.data(), t.data() + t.size(), tau.data());
+             std::copy(f.data(), f.data() + f.size(), saturated.data());
+           })
+      .def(
+          "run",
+          [](OwningStepper& s, int steps, OptionalArray tau, bool tau_varies,
+             OptionalArray wrenches, OptionalOutput q, OptionalOutput v, OptionalOutput applied,
+             OptionalOutput works, OptionalOutput counts) {
+            const Recording record = recording(q, v, applied, works, counts);
+            const double *t = data(tau), *w = data(wrenches);
+            std::pair<int, StepReport> result;
+            {
+              nb::gil_scoped_release release;
+              result = run(s.stepper, steps, t, tau_varies, w, record);
+            }
+            return std::make_tuple(result.first, tuple(result.second));
+          },
+          "steps"_a, "tau"_a.none(), "tau_varies"_a, "wrenches"_a.none(), "q"_a.none(),
+          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "counts"_a.none())
+      .def(
+          "observe",
+          [](OwningStepper& s, Array q, Array v, Output scalars, OptionalOutput poses,
+             OptionalOutput velocities) {
+            observe(s.stepper, static_cast<int>(q.shape(0)), q.data(), v.data(), scalars.data(),
+                    data(poses), data(velocities));
+          },
+          "q"_a, "v"_a, "scalars"_a, "poses"_a.none(), "velocities"_a.none())
+      .def(
+          "residual_at",
+          [](OwningStepper& s, Array q1, Array lambda, OptionalArray tau, OptionalArray wrenches,
+             Output r, Output errors) {
+            s.stepper.residual_at(q1.data(), lambda.data(), data(tau), data(wrenches), r.data(),
+                                  errors.data());
+          },
+          "q1"_a, "multipliers"_a, "tau"_a.none(), "wrenches"_a.none(), "r"_a, "errors"_a)
+      .def("newton_direction", [](OwningStepper& s, Array r, Output dq) {
+        return s.stepper.newton_direction(r.data(), dq.data());
+      });
+
+  m.def(
+      "rollout",
+      [](const OwningStepper& s, int count, int steps, Array q, Array v, OptionalArray tau,
+         bool tau_per_run, Output q_out, Output v_out, Output done, int threads) {
+        const double* t = data(tau);
+        nb::gil_scoped_release release;
+        rollout(*s.model, s.stepper.time_step(), s.gravity, s.settings, count, steps, q.data(),
+                v.data(), t, tau_per_run, q_out.data(), v_out.data(), done.data(), threads);
+      },
+      "stepper"_a, "count"_a, "steps"_a, "q"_a, "v"_a, "tau"_a.none(), "tau_per_run"_a, "q_out"_a,
+      "v_out"_a, "done"_a, "threads"_a, "Many runs at once; `done` gets (steps, status) of each.");
 }

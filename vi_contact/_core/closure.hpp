@@ -1,0 +1,311 @@
+// What the tree cannot say: loop joints, mimic joints and dampers between points, as rows
+//
+//   e(q1) / h + compliance lambda = 0,    forces J(q0)' lambda [impulses]
+//
+// and their Schur complement on the tree. Rows may be redundant (a planar loop closed by a
+// spherical joint has one too many): a small regularisation acts on the change of lambda in each
+// Newton iteration only, so that it costs no closure, and lambda starts from zero in every step.
+#pragma once
+
+#include <array>
+
+#include "elimination.hpp"
+#include "forces.hpp"
+
+namespace vi_contact {
+
+// Relative to the largest diagonal entry of the Schur complement.
+inline constexpr double loop_regularisation = 1e-9;
+
+// One end of a row: a wrench on a link, or the force of a joint with one coordinate.
+struct RowEnd {
+  int link = world;
+  bool joint = false;
+  double coefficient = 0.0;  // of a joint
+  Wrench left, right;        // of a link, at its origin; at the left and right node
+};
+
+struct Row {
+  std::array<RowEnd, 2> ends;
+  double error = 0.0;       // [m or rad]
+  double compliance = 0.0;  // of a damper, 1 / (N s / (m / s))
+};
+
+class Closure {
+ public:
+  explicit Closure(const Model& model)
+      : model_(model), g_(model.size()), r_(VectorX::Zero(model.nv)), dq_(VectorX::Zero(model.nv)) {
+    std::vector<bool> on_path(model.size(), false);
+    const auto mark = [&](int i) {
+      for (; i != world; i = model.links[i].parent) on_path[i] = true;
+    };
+    int count = static_cast<int>(model.mimics.size());
+    for (const LoopJoint& loop : model.loops) {
+      mark(loop.A), mark(loop.B);
+      count += joint_row_count(loop.joint.kind);
+    }
+    for (const MimicJoint& mimic : model.mimics) mark(mimic.joint), mark(mimic.source);
+    holonomic_ = count;
+    for (const SpringDamper& spring : model.springs) {
+      if (spring.damping > 0.0) mark(spring.A), mark(spring.B), ++count;
+    }
+    for (int i = 0; i < model.size(); ++i) {
+      if (on_path[i]) path_.push_back(i);
+      g_[i].linear.setZero(), g_[i].angular.setZero();
+    }
+    rows.resize(count);
+    lambda = VectorX::Zero(count);
+    schur_.resize(count, count);
+    rhs_ = mu_ = VectorX::Zero(count);
+    minus_p_ = VectorX::Zero(model.nv);
+    lengths_.assign(count, 0.0);
+    order_.resize(count);
+  }
+
+  std::vector<Row> rows;
+  VectorX lambda;
+
+  int size() const { return static_cast<int>(rows.size()); }
+  int holonomic() const { return holonomic_; }  // rows without dampers
+
+  // Writes the rows at a node; `left` as well as right fills both sides.
+  void evaluate(const Frames& frames, const double* x, double h, bool left) {
+    int row = 0;
+    for (const LoopJoint& loop : model_.loops) row = evaluate_loop(loop, frames, left, row);
+    for (const MimicJoint& mimic : model_.mimics) {
+      Row& r = rows[row++];
+      const int c = model_.links[mimic.joint].c, s = model_.links[mimic.source].c;
+      r.error = x[c] - mimic.multiplier * x[s] - mimic.offset;
+      r.ends[0].link = mimic.joint, r.ends[1].link = mimic.source;
+      r.ends[0].joint = r.ends[1].joint = true;
+      r.ends[0].coefficient = 1.0, r.ends[1].coefficient = -mimic.multiplier;
+    }
+    for (const SpringDamper& spring : model_.springs) {
+      if (!(spring.damping > 0.0)) continue;
+      Row& r = rows[row];
+      const Line line = line_between(spring, frames);
+      const Vector3& n = line.direction;
+      set_end(r.ends[0], spring.A, {-n, -line.lever_A.cross(n)}, left);
+      set_end(r.ends[1], spring.B, {n, line.lever_B.cross(n)}, left);
+      if (left) lengths_[row] = line.length;
+      r.error = line.length - lengths_[row];
+      r.compliance = 2.0 / (h * spring.damping);  // half of the interval's impulse at each end
+      ++row;
+    }
+  }
+
+  // Largest error of the loops and mimic joints [m or rad].
+  double error() const {
+    double largest = 0.0;
+    for (int i = 0; i < holonomic_; ++i) largest = std::max(largest, std::abs(rows[i].error));
+    return largest;
+  }
+
+  // Largest residual of all rows [m or rad].
+  double residual(double h) const {
+    double largest = 0.0;
+    for (int i = 0; i < size(); ++i) {
+      const double e = std::abs(rows[i].error + h * rows[i].compliance * lambda[i]);
+      if (!(e <= largest)) largest = e;
+    }
+    return largest;
+  }
+
+  // f -= J(q0)' lambda on links, r -= J' lambda on joints.
+  void subtract_forces(std::vector<Wrench>& f, double* r) const {
+    for (int i = 0; i < size(); ++i) add_force(rows[i], -lambda[i], f, r);
+  }
+
+  // f += J(q0)' lambda on links, r += J' lambda on joints.
+  void add_left_forces(std::vector<Wrench>& f, double* r) const {
+    for (int i = 0; i < size(); ++i) add_force(rows[i], lambda[i], f, r);
+  }
+
+  // The dampers' second half, with the directions of the right node.
+  void add_right_forces(std::vector<Wrench>& f) const {
+    for (int i = holonomic_; i < size(); ++i) {
+      for (const RowEnd& end : rows[i].ends) {
+        if (end.link == world) continue;
+        f[end.link].linear += lambda[i] * end.right.linear;
+        f[end.link].angular += lambda[i] * end.right.angular;
+      }
+    }
+  }
+
+  // Work of the dampers over the interval [J], never positive.
+  double damper_work(double h) const {
+    double work = 0.0;
+    for (int i = holonomic_; i < size(); ++i) work += 2.0 / h * lambda[i] * rows[i].error;
+    return work;
+  }
+
+  // Schur complement of the first m rows on the factored tree, as an LU decomposition.
+  bool factor(Elimination& tree, double inverse_h, int m) {
+    active_ = m;
+    double largest = 0.0;
+    for (int j = 0; j < m; ++j) {
+      for (int i : path_) g_[i].linear.setZero(), g_[i].angular.setZero();
+      add_force(rows[j], -1.0, g_, r_.data());
+      tree.solve_path(path_, r_.data(), g_, dq_.data());
+      add_joint_force(rows[j], 0.0);
+      for (int i = 0; i < m; ++i) schur_(i, j) = inverse_h * rate(rows[i], tree, dq_);
+      largest = std::max(largest, schur_(j, j));
+    }
+    for (int j = 0; j < m; ++j) {
+      schur_(j, j) += rows[j].compliance > 0.0 ? rows[j].compliance : loop_regularisation * largest;
+    }
+    return decompose();
+  }
+
+  // Newton step of the tree and the rows together: increments dq, and lambda is changed.
+  //   H dq = -r + J0' dlambda,   J1 dq / h + compliance dlambda = -residual of the rows
+  void solve(Elimination& tree, const VectorX& r, double inverse_h, double* dq) {
+    const int m = active_;
+    Eigen::Map<VectorX> all(dq, model_.nv);
+    tree.solve(r.data(), nullptr, dq);
+    for (int i = 0; i < m; ++i) {
+      rhs_[i] = -(inverse_h * rows[i].error + rows[i].compliance * lambda[i]) -
+                inverse_h * rate(rows[i], tree, all);
+    }
+    substitute();
+    lambda.head(m) += rhs_.head(m);
+    apply(tree, r, dq);
+  }
+
+  // Takes back half of the last change of lambda.
+  void halve_step() {
+    rhs_.head(active_) *= 0.5;
+    lambda.head(active_) -= rhs_.head(active_);
+  }
+
+  // Velocities v with J v = 0 and M v = p + J' mu, for the factored mass matrix M.
+  void project(Elimination& tree, const VectorX& p, double* v) {
+    const int m = active_;
+    Eigen::Map<VectorX> all(v, model_.nv);
+    mu_.setZero();
+    minus_p_ = -p;
+    tree.solve(minus_p_.data(), nullptr, v);
+    for (int refinement = 0; refinement < 2; ++refinement) {  // undoes the regularisation
+      for (int i = 0; i < m; ++i) rhs_[i] = -rate(rows[i], tree, all);
+      substitute();
+      rhs_.head(m) += mu_.head(m);
+      mu_.head(m) = rhs_.head(m);
+      apply(tree, minus_p_, v);
+    }
+  }
+
+ private:
+  // H dq = -r + J0' rhs
+  void apply(Elimination& tree, const VectorX& r, double* dq) {
+    for (Wrench& g : g_) g.linear.setZero(), g.angular.setZero();
+    r_ = r;
+    for (int i = 0; i < active_; ++i) add_force(rows[i], -rhs_[i], g_, r_.data());
+    tree.solve(r_.data(), &g_, dq);
+    r_.setZero();
+  }
+
+  static void set_end(RowEnd& end, int link, const Wrench& wrench, bool left) {
+    end.link = link;
+    end.right = wrench;
+    if (left) end.left = wrench;
+  }
+
+  int evaluate_loop(const LoopJoint& loop, const Frames& frames, bool left, int row) {
+    const auto pose = [&](int i) -> Pose {
+      if (i == world) return {Vector3::Zero(), Quaternion::Identity()};
+      return {frames[i].p + frames[i].c, frames[i].Q};
+    };
+    JointRows joint;
+    joint_constraint(loop.joint, pose(loop.A), pose(loop.B), joint);
+    // columns (dx of the centre of mass, dphi in body axes) to world axes at the link's origin
+    const auto wrench = [&](int i, const auto& jacobian, int k) -> Wrench {
+      const Vector3 linear = jacobian.template block<1, 3>(k, 0).transpose();
+      const Vector3 angular = jacobian.template block<1, 3>(k, 3).transpose();
+      if (i == world) return {linear, angular};
+      return {linear, frames[i].R * angular + frames[i].c.cross(linear)};
+    };
+    for (int k = 0; k < joint_row_count(loop.joint.kind); ++k, ++row) {
+      rows[row].error = joint.c[k];
+      set_end(rows[row].ends[0], loop.A, wrench(loop.A, joint.jac_A, k), left);
+      set_end(rows[row].ends[1], loop.B, wrench(loop.B, joint.jac_B, k), left);
+    }
+    return row;
+  }
+
+  void add_force(const Row& row, double factor, std::vector<Wrench>& f, double* r) const {
+    for (const RowEnd& end : row.ends) {
+      if (end.link == world) continue;
+      if (end.joint) {
+        r[model_.links[end.link].v] += factor * end.coefficient;
+      } else {
+        f[end.link].linear += factor * end.left.linear;
+        f[end.link].angular += factor * end.left.angular;
+      }
+    }
+  }
+
+  void add_joint_force(const Row& row, double value) {
+    for (const RowEnd& end : row.ends) {
+      if (end.link != world && end.joint) r_[model_.links[end.link].v] = value;
+    }
+  }
+
+  // Change of the row's error by the increments of the tree.
+  template <typename Increments>
+  double rate(const Row& row, const Elimination& tree, const Increments& dq) const {
+    double sum = 0.0;
+    for (const RowEnd& end : row.ends) {
+      if (end.link == world) continue;
+      if (end.joint) {
+        sum += end.coefficient * dq[model_.links[end.link].v];
+      } else {
+        const Vector6& xi = tree.twist(end.link);
+        sum += end.right.linear.dot(xi.head<3>()) + end.right.angular.dot(xi.tail<3>());
+      }
+    }
+    return sum;
+  }
+
+  // LU with row exchanges, in place.
+  bool decompose() {
+    const int m = active_;
+    for (int k = 0; k < m; ++k) {
+      int best = k;
+      for (int i = k + 1; i < m; ++i) {
+        if (std::abs(schur_(i, k)) > std::abs(schur_(best, k))) best = i;
+      }
+      order_[k] = best;
+      if (!(std::abs(schur_(best, k)) > 0.0)) return false;
+      if (best != k) schur_.row(k).swap(schur_.row(best));
+      for (int i = k + 1; i < m; ++i) {
+        const double factor = schur_(i, k) /= schur_(k, k);
+        for (int j = k + 1; j < m; ++j) schur_(i, j) -= factor * schur_(k, j);
+      }
+    }
+    return true;
+  }
+
+  void substitute() {
+    const int m = active_;
+    for (int k = 0; k < m; ++k) std::swap(rhs_[k], rhs_[order_[k]]);
+    for (int k = 0; k < m; ++k) {
+      for (int i = k + 1; i < m; ++i) rhs_[i] -= schur_(i, k) * rhs_[k];
+    }
+    for (int k = m - 1; k >= 0; --k) {
+      for (int j = k + 1; j < m; ++j) rhs_[k] -= schur_(k, j) * rhs_[j];
+      rhs_[k] /= schur_(k, k);
+    }
+  }
+
+  const Model& model_;
+  std::vector<int> path_;
+  std::vector<Wrench> g_;
+  VectorX r_, dq_, minus_p_, mu_;
+  int holonomic_ = 0, active_ = 0;
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> schur_;
+  VectorX rhs_;
+  std::vector<int> order_;
+  std::vector<double> lengths_;  // of dampers at the left node
+};
+
+}  // namespace vi_contact

@@ -1,0 +1,79 @@
+// Forces on joints and between points.
+#pragma once
+
+#include <algorithm>
+
+#include "momentum.hpp"
+
+namespace vi_contact {
+
+// Where a plain URDF drive begins to fade: at this fraction of the velocity limit.
+inline constexpr double fade_start = 0.9;
+
+struct DriveTorque {
+  double torque;
+  double slope;  // d torque / d speed, never positive
+  bool saturated;
+};
+
+// The torque of a drive at the mean joint speed of the step, when `command` is asked for.
+//
+// Motor: at rotor speed w the voltage allows (+-V kt - kt^2 w) / R and the current kt i_max; at
+// the joint that is +-stall - slope speed, cut to +-peak. Without a motor, a velocity limit takes
+// the driving torque to zero, linearly over the last tenth before the limit; braking is free.
+inline DriveTorque drive_torque(const Drive& drive, double command, double speed) {
+  double torque = std::clamp(command, -drive.effort, drive.effort);
+  double slope = 0.0;
+  if (drive.motor) {
+    const double upper = drive.stall - drive.slope * speed;
+    const double lower = -drive.stall - drive.slope * speed;
+    if (torque > upper) torque = upper, slope = -drive.slope;
+    if (torque < lower) torque = lower, slope = -drive.slope;
+    if (std::abs(torque) > drive.peak) torque = std::copysign(drive.peak, torque), slope = 0.0;
+  } else if (drive.velocity < infinity) {
+    const double driving = torque > 0.0 ? speed : -speed;
+    const double band = (1.0 - fade_start) * drive.velocity;
+    if (driving > drive.velocity) {
+      torque = 0.0;
+    } else if (driving > fade_start * drive.velocity) {
+      slope = -std::abs(torque) / band;
+      torque *= (drive.velocity - driving) / band;
+    }
+  }
+  return {torque, slope, torque != command};
+}
+
+// Line from point A to point B: length and unit direction, world axes.
+struct Line {
+  double length;
+  Vector3 direction;
+  Vector3 lever_A, lever_B;  // from the origins of the links
+};
+
+inline Line line_between(const SpringDamper& spring, const Frames& frames) {
+  Line line;
+  line.lever_A = spring.A == world ? spring.p_A : Vector3(frames[spring.A].R * spring.p_A);
+  line.lever_B = spring.B == world ? spring.p_B : Vector3(frames[spring.B].R * spring.p_B);
+  Vector3 d = line.lever_B - line.lever_A;
+  if (spring.B != world) d += frames[spring.B].p;
+  if (spring.A != world) d -= frames[spring.A].p;
+  line.length = d.norm();
+  line.direction = line.length > 0.0 ? Vector3(d / line.length) : Vector3::Zero();
+  return line;
+}
+
+// Adds an impulse along the line that pulls A and B together.
+inline void pull(const SpringDamper& spring, const Line& line, double impulse,
+                 std::vector<Wrench>& wrenches) {
+  const Vector3 f = impulse * line.direction;
+  if (spring.A != world) {
+    wrenches[spring.A].linear += f;
+    wrenches[spring.A].angular += line.lever_A.cross(f);
+  }
+  if (spring.B != world) {
+    wrenches[spring.B].linear -= f;
+    wrenches[spring.B].angular -= line.lever_B.cross(f);
+  }
+}
+
+}  // namespace vi_contact

@@ -1,0 +1,97 @@
+// Many steps in one call, and many runs on many threads.
+#pragma once
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "step.hpp"
+
+namespace vi_contact {
+
+// Arrays to write into, one row per node (q, v) or step (others); null for what is not wanted.
+// `works` needs v: motor, external, damping and the kinetic energy's change by impulses. `counts`
+// are Newton iterations and parts that the step was split into.
+struct Recording {
+  double *q, *v, *tau, *works, *counts;
+};
+
+inline void record_node(Stepper& stepper, const Recording& record, int k) {
+  const Model& model = stepper.model();
+  if (record.q) stepper.get_q(record.q + static_cast<long>(k) * model.nq);
+  if (record.v) stepper.get_v(record.v + static_cast<long>(k) * model.nv);
+}
+
+// Steps until done or failed; the number of steps done and the last step's report.
+inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double* tau,
+                                      bool tau_varies, const double* wrenches,
+                                      const Recording& record) {
+  const Model& model = stepper.model();
+  const long nv = model.nv, nu = model.nu;
+  StepReport report;
+  stepper.keep_books = record.works != nullptr;
+  record_node(stepper, record, 0);
+  int k = 0;
+  for (; k < steps; ++k) {
+    report = stepper.step(tau && tau_varies ? tau + k * nu : tau, wrenches);
+    if (report.status != Status::converged) break;
+    record_node(stepper, record, k + 1);
+    if (record.tau) {
+      const VectorX& applied = stepper.applied_tau();
+      std::copy(applied.data(), applied.data() + nu, record.tau + k * nu);
+    }
+    if (record.works) {
+      const Work work = stepper.work(record.v + k * nv, record.v + (k + 1) * nv);
+      double* row = record.works + 4L * k;
+      row[0] = work.motor, row[1] = work.external, row[2] = work.damping, row[3] = work.momentum;
+    }
+    if (record.counts) {
+      record.counts[2L * k] = report.iterations;
+      record.counts[2L * k + 1] = report.parts;
+    }
+  }
+  stepper.keep_books = false;
+  return {k, report};
+}
+
+// scalars: rows (kinetic, potential, closure, linear momentum 3, angular momentum 3).
+inline void observe(Stepper& stepper, int nodes, const double* q, const double* v, double* scalars,
+                    double* poses, double* velocities) {
+  const Model& model = stepper.model();
+  const long n = model.size();
+  for (long k = 0; k < nodes; ++k) {
+    const auto o =
+        stepper.observe(q + k * model.nq, v + k * model.nv, poses ? poses + 7 * n * k : nullptr,
+                        velocities ? velocities + 6 * n * k : nullptr);
+    double* row = scalars + 9 * k;
+    row[0] = o.kinetic, row[1] = o.potential, row[2] = o.closure;
+    Eigen::Map<Vector3>(row + 3, 3) = o.linear;
+    Eigen::Map<Vector3>(row + 6, 3) = o.angular;
+  }
+}
+
+// Independent runs; each is what a single run gives, bit for bit, whatever the threads.
+inline void rollout(const Model& model, double h, const Vector3& gravity, const Settings& settings,
+                    int count, int steps, const double* q, const double* v, const double* tau,
+                    bool tau_per_run, double* q_out, double* v_out, double* done, int threads) {
+  const long nodes = steps + 1L;
+  std::atomic<int> next{0};
+  const auto work = [&] {
+    Stepper stepper(model, h, gravity, settings);
+    for (int i = next++; i < count; i = next++) {
+      const Recording record{q_out + i * nodes * model.nq, v_out + i * nodes * model.nv, nullptr,
+                             nullptr, nullptr};
+      stepper.reset(q + static_cast<long>(i) * model.nq, v + static_cast<long>(i) * model.nv);
+      const double* t = tau && tau_per_run ? tau + static_cast<long>(i) * steps * model.nu : tau;
+      const auto [finished, report] = run(stepper, steps, t, true, nullptr, record);
+      done[2 * i] = finished;
+      done[2 * i + 1] = static_cast<double>(report.status);
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+}
+
+}  // namespace vi_contact

@@ -1,0 +1,929 @@
+// One step of the variational integrator, in position-momentum form.
+//
+// A node k has joint coordinates q_k and generalised momenta p_k = M(q_k) v_k (up to forces of
+// the loops). With P(q) the map from joint to body velocities, l and r the bodies' left and right
+// momenta over the interval and F its forces,
+//
+//   P(q_k)' [ l(q_k, q_k+1) - h/2 F ] - G(q_k)' lambda = p_k,    g(q_k+1) = 0    solved for q_k+1
+//   p_k+1 = P(q_k+1)' [ r(q_k, q_k+1) + h/2 F ]
+//
+// which is the discrete Euler-Lagrange equation at every node, with each interval's forces split
+// into halves at its ends.
+#pragma once
+
+#include "closure.hpp"
+
+namespace vi_contact {
+
+enum class Status { converged, max_iterations, rotation, singular, not_finite };
+
+struct Settings {
+  double momentum_tolerance = 1e-10;
+  double closure_tolerance = 1e-12;
+  int max_iterations = 30;
+  int max_halvings = 4;
+};
+
+// What one step did; energies in [J].
+struct StepReport {
+  Status status = Status::converged;
+  int iterations = 0;
+  double residual = 0.0;  // largest momentum residual [N s or N m s]
+  double closure = 0.0;   // largest loop error [m or rad]
+  int body = world;       // the body that turns too fast, if any
+  int parts = 1;          // how many smaller steps it took
+};
+
+struct Work {
+  double motor = 0.0, external = 0.0, damping = 0.0;
+  double momentum = 0.0;  // gain of kinetic energy by impulses: see `Stepper::interval_work`
+};
+
+// A factorisation is used again while each iteration divides the residual by this.
+inline constexpr double fall_to_keep_factors = 50.0;
+
+// A Newton step is halved at most so often; after that it is taken as it is.
+inline constexpr int most_halvings = 8;
+
+class Stepper {
+ public:
+  Stepper(const Model& model, double time_step, const Vector3& gravity, const Settings& settings)
+      : model_(model),
+        settings_(settings),
+        h_(time_step),
+        inverse_h_(1.0 / time_step),
+        gravity_(gravity),
+        tree_(model),
+        closure_(model),
+        frames0_(model.size()),
+        frames1_(model.size()),
+        turns_(model.size()),
+        velocities_(model.size()),
+        f_(model.size()),
+        half_(model.size()),
+        spring0_(model.size()),
+        spring1_(model.size()),
+        x0_(VectorX::Zero(model.nc)),
+        x1_(VectorX::Zero(model.nc)),
+        trial_(VectorX::Zero(model.nc)),
+        p0_(VectorX::Zero(model.nv)),
+        p1_(VectorX::Zero(model.nv)),
+        delta_(VectorX::Zero(model.nv)),
+        delta_old_(VectorX::Zero(model.nv)),
+        delta_older_(VectorX::Zero(model.nv)),
+        r_(VectorX::Zero(model.nv)),
+        dq_(VectorX::Zero(model.nv)),
+        v_before_(VectorX::Zero(model.nv)),
+        v_after_(VectorX::Zero(model.nv)),
+        torque_(VectorX::Zero(model.nv)),
+        tau_(VectorX::Zero(model.nu)),
+        saturated_(VectorX::Zero(model.nu)) {
+    for (const Link& link : model.links) {
+      quaternion_identity(link);
+      for (int j = 0; j < 6 && link.nv == 6 && link.parent == world; ++j) {
+        const Drive& drive = model.drives[link.v + j];
+        if (drive.input >= 0 || drive.damping != 0.0) tree_.driven_base = true;
+      }
+    }
+    for (int j = 0; j < model.nv; ++j) {
+      const Drive& drive = model.drives[j];
+      if (drive.damping != 0.0 || drive.armature != 0.0 || drive.motor) passive_ = true;
+    }
+    saved_ = VectorX::Zero(state_size());
+    load_frames();
+  }
+
+  Stepper(const Stepper&) = delete;
+
+  double time_step() const { return h_; }
+  const Model& model() const { return model_; }
+
+  // ------------------------------------------------------------------------------- state
+  // The whole state as numbers: coordinates, momenta, the last three increments, their count.
+  int state_size() const { return model_.nc + 4 * model_.nv + 1; }
+
+  void get_state(double* out) const {
+    const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
+    put(x0_), put(p0_), put(delta_), put(delta_old_), put(delta_older_);
+    *out = history_;
+  }
+
+  void set_state(const double* in) {
+    const auto take = [&](VectorX& v) {
+      std::copy(in, in + v.size(), v.data());
+      in += v.size();
+    };
+    take(x0_), take(p0_), take(delta_), take(delta_old_), take(delta_older_);
+    history_ = static_cast<int>(*in);
+    load_frames();
+  }
+
+  // Momentum-consistent start: p = M(q) v.
+  void reset(const double* q, const double* v) {
+    coordinates_of_q(model_, q, x0_.data());
+    settle_mimic_turns(x0_.data());
+    normalise_quaternions();
+    history_ = 0;
+    delta_.setZero(), delta_old_.setZero(), delta_older_.setZero();
+    load_frames();
+    apply_mass_matrix(frames0_, v, p0_.data());
+    for (const Link& link : model_.links) {
+      for (int j = 0; j < link.nv; ++j) delta_[link.v + j] = h_ * v[link.v + j];
+    }
+  }
+
+  void get_q(double* q) const { q_of_coordinates(model_, x0_.data(), q); }
+
+  // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0.
+  bool get_v(double* v) {
+    tree_.kappa.setZero();
+    for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
+    for (const Link& link : model_.links) {
+      for (int j = 0; j < link.nv; ++j) {
+        const double armature = model_.drives[link.v + j].armature;
+        if (link.dense < 0) {
+          tree_.kappa[link.v] = armature;
+        } else {
+          tree_.kappa_dense[link.dense](j, j) = armature;
+        }
+      }
+    }
+    if (!tree_.factor_mass(frames0_)) return false;
+    if (closure_.holonomic() == 0) {
+      r_ = -p0_;
+      tree_.solve(r_.data(), nullptr, v);
+      return true;
+    }
+    closure_.evaluate(frames0_, x0_.data(), h_, true);
+    if (!closure_.factor(tree_, 1.0, closure_.holonomic())) return false;
+    closure_.project(tree_, p0_, v);
+    return true;
+  }
+
+  // Largest |w| of a body at the node, and which.
+  std::pair<double, int> fastest_rotation(const double* v) {
+    std::pair<double, int> fastest{0.0, world};
+    twists(frames0_, v);
+    for (int i = 0; i < model_.size(); ++i) {
+      const double w = f_[i].angular.norm();
+      if (w > fastest.first) fastest = {w, i};
+    }
+    return fastest;
+  }
+
+  // ------------------------------------------------------------------------------- step
+  // wrenches: world force and torque at each body's centre of mass (n, 6), or null.
+  //
+  // A step that cannot be solved is taken in two halves, and those in halves again if they must:
+  // the state (q, p) at a node serves intervals of any length. If that fails too, the state is the
+  // one before the step.
+  StepReport step(const double* tau, const double* wrenches) {
+    work_ = Work();
+    was_split_ = false;
+    StepReport report = interval(tau, wrenches);
+    if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+    get_state(saved_.data());
+    was_split_ = true;
+    if (keep_books) get_v(v_before_.data());
+    const double whole = h_;
+    StepReport parts;
+    parts.parts = 0;
+    parts.iterations = report.iterations;
+    const bool done = halves(tau, wrenches, 1, parts);
+    const double last = h_;
+    set_step(whole);
+    if (!done) {
+      set_state(saved_.data());
+      report.iterations = parts.iterations;
+      return report;
+    }
+    delta_ *= whole / last;
+    history_ = 1;
+    return parts;
+  }
+
+  const VectorX& applied_tau() const { return tau_; }
+  const VectorX& saturated() const { return saturated_; }
+
+  // Works of the last step, with node velocities v0 before and v1 after it.
+  Work work(const double* v0, const double* v1) {
+    return was_split_ ? work_ : interval_work(v0, v1);
+  }
+
+  // Keep what `work` needs; off in runs that do not ask for the ledger.
+  bool keep_books = false;
+
+  // ------------------------------------------------------------------------------- for tests
+  // Momentum residual (nv) and row errors of a step to given coordinates with given multipliers.
+  void residual_at(const double* q1, const double* lambda, const double* tau,
+                   const double* wrenches, double* r, double* errors) {
+    begin(tau, wrenches);
+    coordinates_of_q(model_, q1, x1_.data());
+    for (int i = 0; i < closure_.size(); ++i) closure_.lambda[i] = lambda[i];
+    evaluate();
+    std::copy(r_.data(), r_.data() + model_.nv, r);
+    for (int i = 0; i < closure_.size(); ++i) errors[i] = closure_.rows[i].error;
+  }
+
+  // Newton's answer dq (nv) to a residual r (nv) at the point of the last `residual_at`, tree only.
+  bool newton_direction(const double* r, double* dq) {
+    set_joint_tangents();
+    if (!tree_.factor_step(frames0_, frames1_, turns_, inverse_h_)) return false;
+    tree_.solve(r, nullptr, dq);
+    return true;
+  }
+
+  int row_count() const { return closure_.size(); }
+
+ private:
+  StepReport interval(const double* tau, const double* wrenches) {
+    begin(tau, wrenches);
+    predict();
+    StepReport report;
+    solve(report);
+    if (report.status == Status::converged) commit();
+    return report;
+  }
+
+  // The interval that failed, in two halves. Leaves h as it was in the last part.
+  bool halves(const double* tau, const double* wrenches, int depth, StepReport& sum) {
+    const double half = 0.5 * h_;
+    for (int k = 0; k < 2; ++k) {
+      delta_ *= half / h_;
+      set_step(half);
+      history_ = std::min(history_, 1);
+      const StepReport report = interval(tau, wrenches);
+      sum.iterations += report.iterations;
+      if (report.status == Status::converged) {
+        ++sum.parts;
+        sum.residual = std::max(sum.residual, report.residual);
+        sum.closure = report.closure;
+        if (keep_books) add_work();
+      } else if (depth >= settings_.max_halvings || !halves(tau, wrenches, depth + 1, sum)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void set_step(double h) {
+    h_ = h;
+    inverse_h_ = 1.0 / h;
+    spring_impulses(frames0_, spring0_);
+  }
+
+  void add_work() {
+    get_v(v_after_.data());
+    const Work part = interval_work(v_before_.data(), v_after_.data());
+    work_.motor += part.motor;
+    work_.external += part.external;
+    work_.damping += part.damping;
+    work_.momentum += part.momentum;
+    std::swap(v_before_, v_after_);
+  }
+
+  // T1 - T0 = 1/2 p1.v1 - 1/2 p0.v0 with p0 = l - I0, p1 = r + I1 and I the impulses of all forces:
+  //         = 1/2 (r.v1 - l.v0) + 1/2 (I0.v0 + I1.v1)
+  Work interval_work(const double* v0, const double* v1) const {
+    Work w;
+    const Eigen::Map<const VectorX> before(v0, model_.nv), after(v1, model_.nv);
+    w.momentum = 0.5 * (right_.dot(after) - left_.dot(before)) +
+                 0.5 * (impulse0_.dot(before) + impulse1_.dot(after));
+    w.motor = motor_work_;
+    w.damping = damping_work_;
+    w.external = external_work_;
+    return w;
+  }
+
+  void quaternion_identity(const Link& link) {
+    if (link.kind == JointKind::floating) x0_[link.c + 6] = x1_[link.c + 6] = 1.0;
+    if (link.kind == JointKind::spherical) x0_[link.c + 3] = x1_[link.c + 3] = 1.0;
+  }
+
+  void normalise_quaternions() {
+    for (const Link& link : model_.links) {
+      if (link.kind == JointKind::floating) x0_.segment<4>(link.c + 3).normalize();
+      if (link.kind == JointKind::spherical) x0_.segment<4>(link.c).normalize();
+    }
+  }
+
+  void load_frames() {
+    forward_kinematics(model_, x0_.data(), frames0_);
+    turn_inertias(model_, frames0_);
+    spring_impulses(frames0_, spring0_);
+  }
+
+  // Joints without limits are known up to full turns: take the turn that fits the mimic joint.
+  void settle_mimic_turns(double* x) const {
+    constexpr double turn = 2.0 * 3.14159265358979323846;
+    for (const MimicJoint& mimic : model_.mimics) {
+      const Link &joint = model_.links[mimic.joint], &source = model_.links[mimic.source];
+      if (joint.unbounded) {
+        const double wanted = mimic.multiplier * x[source.c] + mimic.offset;
+        x[joint.c] += turn * std::round((wanted - x[joint.c]) / turn);
+      } else if (source.unbounded) {
+        const double wanted = (x[joint.c] - mimic.offset) / mimic.multiplier;
+        x[source.c] += turn * std::round((wanted - x[source.c]) / turn);
+      }
+    }
+  }
+
+  // Half of the springs' impulses over an interval, at one node.
+  void spring_impulses(const Frames& frames, std::vector<Wrench>& wrenches) const {
+    if (model_.springs.empty()) return;
+    for (Wrench& w : wrenches) w.linear.setZero(), w.angular.setZero();
+    for (const SpringDamper& spring : model_.springs) {
+      const Line line = line_between(spring, frames);
+      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length),
+           wrenches);
+    }
+  }
+
+  void begin(const double* tau, const double* wrenches) {
+    command_ = tau;
+    wrenches_ = wrenches;
+    driven_ = passive_ || command_ != nullptr;
+    has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
+    if (has_bias_) bias(frames0_, spring0_);
+    if (closure_.size() > 0) {
+      closure_.lambda.setZero();
+      closure_.evaluate(frames0_, x0_.data(), h_, true);
+    }
+  }
+
+  // half_: half impulses of springs and external wrenches at a node.
+  void bias(const Frames& frames, const std::vector<Wrench>& springs) {
+    for (int i = 0; i < model_.size(); ++i) {
+      if (model_.springs.empty()) {
+        half_[i].linear.setZero(), half_[i].angular.setZero();
+      } else {
+        half_[i] = springs[i];
+      }
+      if (wrenches_ == nullptr) continue;
+      const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
+      half_[i].linear += 0.5 * h_ * force;
+      half_[i].angular += 0.5 * h_ * (torque + frames[i].c.cross(force));
+    }
+  }
+
+  // First guess: the last increment, or the line or parabola through the last two or three.
+  void predict() {
+    x1_ = x0_;
+    if (history_ >= 3 && bends_steadily()) {
+      dq_ = 3.0 * (delta_ - delta_old_) + delta_older_;
+    } else if (history_ >= 2) {
+      dq_ = 2.0 * delta_ - delta_old_;
+    } else {
+      dq_ = delta_;
+    }
+    for (const Link& link : model_.links) {
+      retract(link, dq_.data() + link.v, x1_.data() + link.c);
+    }
+  }
+
+  // Whether the third differences of the motion are smaller than the second.
+  bool bends_steadily() const {
+    double second = 0.0, third = 0.0;
+    for (int j = 0; j < model_.nv; ++j) {
+      const double now = delta_[j] - delta_old_[j], before = delta_old_[j] - delta_older_[j];
+      second += now * now;
+      third += (now - before) * (now - before);
+    }
+    return third < second;
+  }
+
+  void solve(StepReport& report) {
+    double last = infinity;
+    bool factored = false;
+    int halvings = 0;
+    for (int iteration = 0;; ++iteration) {
+      const bool turns_exist = evaluate();
+      const double momentum = largest(r_);
+      const double closure = closure_.size() > 0 ? closure_.residual(h_) : 0.0;
+      report.iterations = iteration;
+      report.residual = momentum;
+      report.closure = closure_.error();
+      const double size = std::max(momentum / momentum_tolerance(), closure / closure_tolerance());
+      if (turns_exist && size <= 1.0) {
+        report.status = Status::converged;
+        return;
+      }
+      if (iteration >= settings_.max_iterations) {
+        report.status = turns_exist ? Status::max_iterations : Status::rotation;
+        report.body = fastest_body();
+        return;
+      }
+      // A trial that is no better is taken back half way.
+      const bool worse = !turns_exist || !(size < last);
+      if (iteration > 0 && worse && halvings < most_halvings) {
+        ++halvings;
+        dq_ *= 0.5;
+        if (closure_.size() > 0) closure_.halve_step();
+        x1_ = trial_;
+        move();
+        continue;
+      }
+      if (!turns_exist) {
+        if (iteration == 0) {  // the guess turns too far: begin without motion
+          x1_ = x0_;
+          continue;
+        }
+        report.status = Status::rotation;
+        report.body = fastest_body();
+        return;
+      }
+      if (!std::isfinite(size)) {
+        report.status = Status::not_finite;
+        return;
+      }
+      const bool keep = factored && iteration > 0 && size * fall_to_keep_factors < last;
+      if (!keep) {
+        set_joint_tangents();
+        factored = tree_.factor_step(frames0_, frames1_, turns_, inverse_h_) &&
+                   (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, closure_.size()));
+        if (!factored) {
+          report.status = Status::singular;
+          return;
+        }
+      }
+      if (closure_.size() > 0) {
+        closure_.solve(tree_, r_, inverse_h_, dq_.data());
+      } else {
+        tree_.solve(r_.data(), nullptr, dq_.data());
+      }
+      last = size;
+      trial_ = x1_;
+      halvings = 0;
+      move();
+    }
+  }
+
+  void move() {
+    for (const Link& link : model_.links) {
+      retract(link, dq_.data() + link.v, x1_.data() + link.c);
+    }
+  }
+
+  // Round-off of positions |x| in m |x| / h counts as solved.
+  double momentum_tolerance() const {
+    return std::max(settings_.momentum_tolerance, 1e-15 * model_.mass * reach_ * inverse_h_);
+  }
+  double closure_tolerance() const { return std::max(settings_.closure_tolerance, 4e-16 * reach_); }
+
+  // Largest entry; NaN if there is one.
+  static double largest(const VectorX& v) {
+    double result = 0.0;
+    for (double value : v) {
+      const double size = std::abs(value);
+      if (!(size <= result)) result = size;
+      if (std::isnan(result)) return result;
+    }
+    return result;
+  }
+
+  int fastest_body() const {
+    int body = world;
+    double smallest = infinity;
+    for (int i = 0; i < model_.size(); ++i) {
+      if (turns_[i].s < smallest) smallest = turns_[i].s, body = i;
+    }
+    return body;
+  }
+
+  // Residual r at x1. False if a body turns by half a turn or more.
+  [[gnu::flatten]] bool evaluate() {
+    forward_kinematics(model_, x1_.data(), frames1_);
+    const int n = model_.size();
+    const Vector3 half_fall = 0.5 * h_ * gravity_;
+    bool exists = true;
+    reach_ = 0.0;
+    for (int i = 0; i < n; ++i) {
+      const Link& link = model_.links[i];
+      const Frame &left = frames0_[i], &right = frames1_[i];
+      turns_[i] = turn_between(left, right);
+      exists &= turns_[i].s > 0.0;
+      velocities_[i] = mean_velocity(left, right, inverse_h_);
+      f_[i].linear = link.mass * (velocities_[i] - half_fall);
+      f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
+      reach_ = std::max(reach_, right.p.cwiseAbs().maxCoeff());
+    }
+    if (has_bias_) {
+      for (int i = 0; i < n; ++i) {
+        f_[i].linear -= half_[i].linear;
+        f_[i].angular -= half_[i].angular;
+      }
+    }
+    for (int j = 0; j < model_.nv; ++j) r_[j] = -p0_[j];
+    if (closure_.size() > 0) {
+      closure_.evaluate(frames1_, x1_.data(), h_, false);
+      closure_.subtract_forces(f_, r_.data());
+    }
+    project(frames0_, f_, r_.data());
+    if (driven_) joint_forces();
+    return exists;
+  }
+
+  // out += P(q)' f; f is summed towards the root in place.
+  void project(const Frames& frames, std::vector<Wrench>& f, double* out) const {
+    for (int i = model_.size() - 1; i >= 0; --i) {
+      const Link& link = model_.links[i];
+      const Frame& frame = frames[i];
+      double* o = out + link.v;
+      switch (link.kind) {
+        case JointKind::revolute:
+          o[0] += frame.a.dot(f[i].angular);
+          break;
+        case JointKind::prismatic:
+          o[0] += frame.a.dot(f[i].linear);
+          break;
+        case JointKind::spherical:
+          Eigen::Map<Vector3>(o, 3) += frame.R.transpose() * f[i].angular;
+          break;
+        case JointKind::planar:
+          o[0] += frame.R.col(0).dot(f[i].linear);
+          o[1] += frame.R.col(1).dot(f[i].linear);
+          o[2] += frame.R.col(2).dot(f[i].angular);
+          break;
+        default:
+          Eigen::Map<Vector3>(o, 3) += frame.R.transpose() * f[i].linear;
+          Eigen::Map<Vector3>(o + 3, 3) += frame.R.transpose() * f[i].angular;
+          break;
+      }
+      if (link.parent == world) continue;
+      f[link.parent].linear += f[i].linear;
+      f[link.parent].angular += f[i].angular + frame.r.cross(f[i].linear);
+    }
+  }
+
+  // r += armature dq/h - h/2 (drive torque - damping dq/h), at the mean joint speed dq/h.
+  void joint_forces() {
+    double d[6];
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
+      for (int j = 0; j < link.nv; ++j) {
+        const Drive& drive = model_.drives[link.v + j];
+        const double speed = inverse_h_ * d[j];
+        double torque = 0.0;
+        if (drive.input >= 0) {
+          torque = drive_torque(drive, command_ ? command_[drive.input] : 0.0, speed).torque;
+        }
+        torque_[link.v + j] = torque;
+        r_[link.v + j] -= 0.5 * h_ * (torque - drive.damping * speed);
+      }
+      add_armature(link, d, 1.0, r_.data());
+    }
+  }
+
+  // Left (side = 1) or right (side = -1) momentum of the rotors; joints that turn about one axis
+  // have A dq / h, a spherical one (2/h) (s A u +- u x A u) with 2 u = dq.
+  void add_armature(const Link& link, const double* d, double side, double* p) const {
+    if (link.nv == 1) {
+      p[link.v] += model_.drives[link.v].armature * inverse_h_ * d[0];
+    } else if (link.kind == JointKind::spherical) {
+      const Turn turn = joint_turn(link, d);
+      Eigen::Map<Vector3>(p + link.v, 3) +=
+          2.0 * inverse_h_ * (turn.s * turn.Ju + side * turn.u.cross(turn.Ju));
+    }
+  }
+
+  Vector3 armature(const Link& link) const {
+    return {model_.drives[link.v].armature, model_.drives[link.v + 1].armature,
+            model_.drives[link.v + 2].armature};
+  }
+
+  Turn joint_turn(const Link& link, const double* d) const {
+    const Vector3 u(0.5 * d[0], 0.5 * d[1], 0.5 * d[2]);
+    return {u, std::sqrt(std::max(0.0, 1.0 - u.dot(u))), armature(link).cwiseProduct(u)};
+  }
+
+  // kappa = d(joint force residual) / d(increment at the right node, axes of the child)
+  void set_joint_tangents() {
+    if (!driven_) {
+      tree_.kappa.setZero();
+      for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
+      return;
+    }
+    double d[6];
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
+      Vector6 k = Vector6::Zero();
+      for (int j = 0; j < link.nv; ++j) {
+        const Drive& drive = model_.drives[link.v + j];
+        k[j] = 0.5 * drive.damping;
+        if (drive.input < 0) continue;
+        const double command = command_ ? command_[drive.input] : 0.0;
+        k[j] -= 0.5 * drive_torque(drive, command, inverse_h_ * d[j]).slope;
+      }
+      if (link.nv == 1) {
+        tree_.kappa[link.v] = k[0] + inverse_h_ * model_.drives[link.v].armature;
+        continue;
+      }
+      tree_.kappa_dense[link.dense] = k.asDiagonal() * increment_tangent(link, d);
+      if (link.kind == JointKind::spherical) {
+        tree_.kappa_dense[link.dense].topLeftCorner<3, 3>() +=
+            inverse_h_ * turn_tangent<body_axes>(armature(link).asDiagonal(), joint_turn(link, d));
+      }
+    }
+  }
+
+  // d(increment) / d(motion at the right node, axes of the child).
+  Matrix6 increment_tangent(const Link& link, const double* d) const {
+    Matrix6 E = Matrix6::Zero();
+    const auto turn = [](const Vector3& u) -> Matrix3 {
+      return std::sqrt(std::max(0.0, 1.0 - u.dot(u))) * Matrix3::Identity() + skew(u);
+    };
+    if (link.kind == JointKind::spherical) {
+      E.topLeftCorner<3, 3>() = turn(0.5 * Vector3(d[0], d[1], d[2]));
+    } else if (link.kind == JointKind::planar) {
+      E.topLeftCorner<3, 3>() = turn_about(Vector3::UnitZ(), d[2]).toRotationMatrix();
+    } else {
+      const Vector3 u = 0.5 * Vector3(d[3], d[4], d[5]);
+      E.topLeftCorner<3, 3>() = small_rotation(u).toRotationMatrix();
+      E.bottomRightCorner<3, 3>() = turn(u);
+    }
+    return E;
+  }
+
+  // Right momentum of the interval and half of its forces: the momentum of the new node.
+  //
+  // What is left of the residual at the old node is carried over, so that the round-off of many
+  // steps does not add up to a drift of the momentum.
+  [[gnu::flatten]] void commit() {
+    const int n = model_.size();
+    const Vector3 half_fall = 0.5 * h_ * gravity_;
+    turn_inertias(model_, frames1_);
+    spring_impulses(frames1_, spring1_);
+    if (keep_books) keep_left();
+    if (has_bias_) bias(frames1_, spring1_);
+    for (int i = 0; i < n; ++i) {
+      const Link& link = model_.links[i];
+      const Frame& right = frames1_[i];
+      f_[i].linear = link.mass * (velocities_[i] + half_fall);
+      f_[i].angular = right_angular(right, turns_[i], inverse_h_) + right.c.cross(f_[i].linear);
+      if (has_bias_) {
+        f_[i].linear += half_[i].linear;
+        f_[i].angular += half_[i].angular;
+      }
+    }
+    if (closure_.size() > closure_.holonomic()) closure_.add_right_forces(f_);
+    p1_.setZero();
+    project(frames1_, f_, p1_.data());
+    for (int i = 0; i < n; ++i) {
+      const Link& link = model_.links[i];
+      carry(i);
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
+    }
+    motor_work_ = damping_work_ = 0.0;
+    if (driven_) {
+      right_joint_forces();
+    } else {
+      torque_.setZero(), tau_.setZero(), saturated_.setZero();
+    }
+    if (keep_books) keep_right();
+    std::swap(delta_older_, delta_old_);
+    std::swap(delta_old_, delta_);
+    std::swap(delta_, dq_);
+    history_ = std::min(history_ + 1, 3);
+    std::swap(x0_, x1_);
+    std::swap(p0_, p1_);
+    std::swap(frames0_, frames1_);
+    std::swap(spring0_, spring1_);
+  }
+
+  // p1 -= r, turned from the axes of the child at the old node to those at the new one. Of a free
+  // robot the angular part is moved along with the lever to its centre of mass, so that the angular
+  // momentum about that stays the same to round-off, whatever the tolerance.
+  void carry(int i) {
+    const Link& link = model_.links[i];
+    const Frame &left = frames0_[i], &right = frames1_[i];
+    if (link.nv == 1 || link.kind == JointKind::planar) {
+      for (int j = 0; j < link.nv; ++j) p1_[link.v + j] -= r_[link.v + j];
+      return;
+    }
+    for (int j = 0; j < link.nv; j += 3) {
+      p1_.segment<3>(link.v + j) -= right.R.transpose() * (left.R * r_.segment<3>(link.v + j));
+    }
+    if (link.nv == 6 && link.parent == world) {
+      const Vector3 linear = left.R * r_.segment<3>(link.v);
+      const Vector3 lever = (left.p - centre(frames0_)) - (right.p - centre(frames1_));
+      p1_.segment<3>(link.v + 3) -= right.R.transpose() * lever.cross(linear);
+    }
+  }
+
+  Vector3 centre(const Frames& frames) const {
+    Vector3 sum = Vector3::Zero();
+    for (int i = 0; i < model_.size(); ++i) {
+      sum += model_.links[i].mass * (frames[i].p + frames[i].c);
+    }
+    return sum / model_.mass;
+  }
+
+  void right_joint_forces() {
+    double back[6];
+    for (const Link& link : model_.links) {
+      const double* d = dq_.data() + link.v;
+      increment(link, x1_.data() + link.c, x0_.data() + link.c, back);
+      for (int j = 0; j < link.nv; ++j) {
+        const Drive& drive = model_.drives[link.v + j];
+        const double moved = 0.5 * (d[j] - back[j]);
+        const double speed = -inverse_h_ * back[j];
+        const double torque = torque_[link.v + j];
+        p1_[link.v + j] += 0.5 * h_ * (torque - drive.damping * speed);
+        motor_work_ += torque * moved;
+        damping_work_ -= 0.5 * drive.damping * inverse_h_ * (d[j] * d[j] + back[j] * back[j]);
+        if (drive.input >= 0) {
+          tau_[drive.input] = torque;
+          saturated_[drive.input] = torque != (command_ ? command_[drive.input] : 0.0);
+        }
+      }
+      add_armature(link, d, -1.0, p1_.data());
+    }
+  }
+
+  // left_ = P0' l, impulse0_ = left_ - p0 - r: what forces gave at the left node.
+  void keep_left() {
+    left_.setZero(model_.nv);
+    for (int i = 0; i < model_.size(); ++i) {
+      f_[i].linear = model_.links[i].mass * velocities_[i];
+      f_[i].angular = left_angular(turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
+    }
+    project(frames0_, f_, left_.data());
+    impulse0_.setZero(model_.nv);
+    impulses(frames0_, spring0_, impulse0_);
+    external_work_ = 0.0;
+    if (wrenches_ == nullptr) return;
+    for (int i = 0; i < model_.size(); ++i) {
+      const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
+      external_work_ += h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(turns_[i].u);
+    }
+  }
+
+  void keep_right() {
+    right_.setZero(model_.nv);
+    for (int i = 0; i < model_.size(); ++i) {
+      f_[i].linear = model_.links[i].mass * velocities_[i];
+      f_[i].angular =
+          right_angular(frames1_[i], turns_[i], inverse_h_) + frames1_[i].c.cross(f_[i].linear);
+    }
+    project(frames1_, f_, right_.data());
+    impulse1_.setZero(model_.nv);
+    impulses(frames1_, spring1_, impulse1_);
+    double back[6];
+    for (const Link& link : model_.links) {
+      const double* d = dq_.data() + link.v;
+      increment(link, x1_.data() + link.c, x0_.data() + link.c, back);
+      add_armature(link, d, 1.0, left_.data());
+      add_armature(link, d, -1.0, right_.data());
+      for (int j = 0; j < link.nv; ++j) {
+        const double damping = model_.drives[link.v + j].damping;
+        impulse0_[link.v + j] += 0.5 * (h_ * torque_[link.v + j] - damping * d[j]);
+        impulse1_[link.v + j] += 0.5 * (h_ * torque_[link.v + j] + damping * back[j]);
+      }
+    }
+    if (closure_.size() > 0) damping_work_ += closure_.damper_work(h_);
+  }
+
+  // Generalised half impulses of gravity, springs, wrenches and dampers at a node.
+  void impulses(const Frames& frames, const std::vector<Wrench>& springs, VectorX& out) {
+    if (has_bias_) bias(frames, springs);
+    const bool left = &frames == &frames0_;
+    for (int i = 0; i < model_.size(); ++i) {
+      const Vector3 weight = 0.5 * h_ * model_.links[i].mass * gravity_;
+      f_[i] = {weight, frames[i].c.cross(weight)};
+      if (!has_bias_) continue;
+      f_[i].linear += half_[i].linear;
+      f_[i].angular += half_[i].angular;
+    }
+    if (left && closure_.size() > 0) {
+      closure_.add_left_forces(f_, out.data());
+    } else if (closure_.size() > closure_.holonomic()) {
+      closure_.add_right_forces(f_);
+    }
+    project(frames, f_, out.data());
+  }
+
+  // f_ holds the twist of every link at its origin.
+  void twists(const Frames& frames, const double* v) {
+    for (int i = 0; i < model_.size(); ++i) {
+      const Link& link = model_.links[i];
+      const Frame& frame = frames[i];
+      Wrench& xi = f_[i];
+      xi.linear.setZero(), xi.angular.setZero();
+      if (link.parent != world) {
+        xi.angular = f_[link.parent].angular;
+        xi.linear = f_[link.parent].linear + xi.angular.cross(frame.r);
+      }
+      const double* s = v + link.v;
+      switch (link.kind) {
+        case JointKind::revolute:
+          xi.angular += s[0] * frame.a;
+          break;
+        case JointKind::prismatic:
+          xi.linear += s[0] * frame.a;
+          break;
+        case JointKind::spherical:
+          xi.angular += frame.R * Vector3(s[0], s[1], s[2]);
+          break;
+        case JointKind::planar:
+          xi.linear += frame.R * Vector3(s[0], s[1], 0.0);
+          xi.angular += s[2] * frame.R.col(2);
+          break;
+        default:
+          xi.linear += frame.R * Vector3(s[0], s[1], s[2]);
+          xi.angular += frame.R * Vector3(s[3], s[4], s[5]);
+          break;
+      }
+    }
+  }
+
+  // p = M(q) v
+  void apply_mass_matrix(const Frames& frames, const double* v, double* p) {
+    twists(frames, v);
+    for (int i = 0; i < model_.size(); ++i) {
+      const Link& link = model_.links[i];
+      const Frame& frame = frames[i];
+      const Vector3 w = f_[i].angular;
+      f_[i].linear = link.mass * (f_[i].linear + w.cross(frame.c));
+      f_[i].angular =
+          frame.R * (link.inertia * (frame.R.transpose() * w)) + frame.c.cross(f_[i].linear);
+    }
+    for (int j = 0; j < model_.nv; ++j) p[j] = model_.drives[j].armature * v[j];
+    project(frames, f_, p);
+  }
+
+ public:
+  // What a node holds, from q and v: energies, momenta, body poses and velocities.
+  struct Observation {
+    double kinetic, potential, closure;
+    Vector3 linear, angular;  // momenta; angular about the centre of mass of the robot
+  };
+
+  // poses: rows (p, quat xyzw) of the bodies' centres of mass, velocities: rows (v, w in body
+  // axes).
+  Observation observe(const double* q, const double* v, double* poses, double* velocities) {
+    coordinates_of_q(model_, q, x1_.data());
+    settle_mimic_turns(x1_.data());
+    forward_kinematics(model_, x1_.data(), frames1_);
+    twists(frames1_, v);
+    Observation o{0.0, 0.0, 0.0, Vector3::Zero(), Vector3::Zero()};
+    Vector3 first = Vector3::Zero();
+    for (int i = 0; i < model_.size(); ++i) {
+      const Link& link = model_.links[i];
+      const Frame& frame = frames1_[i];
+      const Vector3 x = frame.p + frame.c;
+      const Vector3 velocity = f_[i].linear + f_[i].angular.cross(frame.c);
+      const Vector3 w = frame.R.transpose() * f_[i].angular;
+      const Vector3 spin = link.inertia * w;
+      o.kinetic += 0.5 * (link.mass * velocity.squaredNorm() + w.dot(spin));
+      o.potential -= link.mass * gravity_.dot(x);
+      o.linear += link.mass * velocity;
+      o.angular += frame.R * spin + x.cross(link.mass * velocity);
+      first += link.mass * x;
+      if (poses) {
+        Eigen::Map<Vector3>(poses + 7 * i, 3) = x;
+        write(frame.Q, poses + 7 * i + 3);
+      }
+      if (velocities) {
+        Eigen::Map<Vector3>(velocities + 6 * i, 3) = velocity;
+        Eigen::Map<Vector3>(velocities + 6 * i + 3, 3) = w;
+      }
+    }
+    if (model_.mass > 0.0) o.angular -= first.cross(o.linear) / model_.mass;
+    for (int j = 0; j < model_.nv; ++j) o.kinetic += 0.5 * model_.drives[j].armature * v[j] * v[j];
+    for (const SpringDamper& spring : model_.springs) {
+      const double stretch = line_between(spring, frames1_).length - spring.rest_length;
+      o.potential += 0.5 * spring.stiffness * stretch * stretch;
+    }
+    if (closure_.holonomic() > 0) {
+      closure_.evaluate(frames1_, x1_.data(), h_, true);
+      o.closure = closure_.error();
+    }
+    return o;
+  }
+
+ private:
+  const Model& model_;
+  Settings settings_;
+  double h_, inverse_h_;
+  Vector3 gravity_;
+  Elimination tree_;
+  Closure closure_;
+  Frames frames0_, frames1_;
+  std::vector<Turn> turns_;
+  std::vector<Vector3> velocities_;
+  std::vector<Wrench> f_, half_, spring0_, spring1_;
+  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, delta_older_, r_, dq_, v_before_,
+      v_after_, torque_, tau_, saturated_, saved_;
+  Work work_;
+  bool was_split_ = false;
+  VectorX left_, right_, impulse0_, impulse1_;
+  double motor_work_ = 0.0, damping_work_ = 0.0, external_work_ = 0.0;
+  double reach_ = 0.0;
+  const double* command_ = nullptr;
+  const double* wrenches_ = nullptr;
+  bool has_bias_ = false, driven_ = false;
+  bool passive_ = false;  // joints have forces of their own: damping, rotors, motors
+  int history_ = 0;
+};
+
+}  // namespace vi_contact

@@ -1,0 +1,1 @@
+"""Simulations: the simulator, its states, trajectories and their energy ledger."""

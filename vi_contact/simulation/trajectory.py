@@ -1,0 +1,119 @@
+"""The record of a simulation."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from vi_contact.errors import TrajectoryFileError
+from vi_contact.robot.parts import Array
+from vi_contact.simulation.ledger import Ledger
+from vi_contact.solvers.newton import Status
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """N steps between N + 1 nodes; arrays are read-only."""
+
+    robot_name: str
+    robot_file: str
+    body_names: tuple[str, ...]
+    time_step: float
+    """[s]."""
+    time: Array
+    """(N+1,) [s]."""
+    q: Array
+    """(N+1, nq) as in pinocchio."""
+    v: Array
+    """(N+1, nv) at the nodes."""
+    tau: Array
+    """(N, nu) torques that acted, within the limits of the motors [N m or N]."""
+    tau_command: Array
+    """(N, nu) torques that were asked for."""
+    kinetic: Array
+    """(N+1,) [J]."""
+    potential: Array
+    """(N+1,) of gravity and springs [J]."""
+    linear_momentum: Array
+    """(N+1, 3) [N s]."""
+    angular_momentum: Array
+    """(N+1, 3) about the centre of mass [N m s]."""
+    constraint_error: Array
+    """(N+1,) largest violation of a loop or mimic joint [m or rad]; tree joints cannot open."""
+    p_WB: Array
+    """(N+1, n, 3) positions of the bodies' centres of mass [m]."""
+    quat_WB_xyzw: Array
+    """(N+1, n, 4) orientations of the bodies."""
+    v_WB: Array
+    """(N+1, n, 3) [m/s]."""
+    w_WB_B: Array
+    """(N+1, n, 3) body axes [rad/s]."""
+    ledger: Ledger
+    iterations: Array
+    """(N,) Newton iterations."""
+    parts: Array
+    """(N,) smaller steps that each step took: more than one where the whole did not converge."""
+    status: Status
+    """Of the last step tried; the trajectory ends before a step that failed."""
+    wall_time: float
+    """Time the simulation took [s]."""
+
+    def __len__(self) -> int:
+        return len(self.iterations)
+
+    def __repr__(self) -> str:
+        mean = float(self.iterations.mean()) if len(self) else 0.0
+        return (
+            f"Trajectory('{self.robot_name}', {len(self)} steps of {self.time_step:g} s, "
+            f"{self.status.name.lower()}, {mean:.2f} iterations per step)"
+        )
+
+    @property
+    def energy(self) -> Array:
+        """(N+1,) [J]."""
+        return self.kinetic + self.potential
+
+    def save(self, path: str | Path) -> None:
+        """Writes a compressed .npz file."""
+        values: dict[str, object] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Ledger):
+                for entry in fields(value):
+                    values[f"ledger_{entry.name}"] = getattr(value, entry.name)
+            else:
+                values[field.name] = int(value) if isinstance(value, Status) else value
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, **values)  # type: ignore[arg-type]
+
+    @staticmethod
+    def load(path: str | Path) -> Trajectory:
+        """Reads what `save` wrote."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as file:
+                values = dict(file)
+        except FileNotFoundError:
+            raise TrajectoryFileError(f"there is no file {path}") from None
+        except (OSError, ValueError, zipfile.BadZipFile):
+            raise TrajectoryFileError(f"{path} is not a saved trajectory (.npz)") from None
+        try:
+            for array in values.values():
+                array.flags.writeable = False
+            entries = {entry.name: values.pop(f"ledger_{entry.name}") for entry in fields(Ledger)}
+            return Trajectory(
+                robot_name=str(values.pop("robot_name")),
+                robot_file=str(values.pop("robot_file")),
+                body_names=tuple(str(name) for name in values.pop("body_names")),
+                time_step=float(values.pop("time_step")),
+                status=Status(int(values.pop("status"))),
+                wall_time=float(values.pop("wall_time")),
+                ledger=Ledger(**entries),
+                **values,
+            )
+        except (KeyError, TypeError, ValueError):
+            raise TrajectoryFileError(
+                f"{path} is an .npz file, but not a trajectory of this version"
+            ) from None

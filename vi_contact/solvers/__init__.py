@@ -1,0 +1,1 @@
+"""One step of time: the compiled Newton solver."""

@@ -1,0 +1,159 @@
+"""The compiled variational step: packs a robot into tables and wraps the stepper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from vi_contact import _core
+from vi_contact.errors import UnsupportedJointError
+from vi_contact.robot.parts import WORLD, Array, Connection, JointKind
+from vi_contact.robot.robot import Robot
+
+
+class Status(IntEnum):
+    """How a step ended; the values are those of the compiled step."""
+
+    CONVERGED = 0
+    MAX_ITERATIONS = 1
+    """Newton's iterations ran out before the tolerances were met."""
+    ROTATION = 2
+    """A body would turn by half a turn or more within the step."""
+    SINGULAR = 3
+    """A joint has no inertia to move, or the loops cannot be solved for."""
+    NOT_FINITE = 4
+    """A number overflowed or is not a number."""
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """Tolerances of a step."""
+
+    momentum_tolerance: float = 1e-10
+    """Largest momentum residual accepted [N s, N m s]; gravity on 1 kg over 1 ms gives 1e-2.
+
+    Steps usually end a hundred times below it, since the last Newton iteration overshoots. Where
+    positions are so large that their round-off alone, 1e-15 m |x| / h, is above it, that counts.
+    """
+    closure_tolerance: float = 1e-12
+    """Largest loop error accepted [m or rad]; machined joints have a play of 1e-5 m."""
+    max_iterations: int = 30
+    """Newton iterations; smooth motion needs one to three."""
+    max_halvings: int = 4
+    """A step that does not converge is taken in halves, those in halves again, up to so often.
+
+    Zero turns it off: such a step then fails at once.
+    """
+
+
+def pack(robot: Robot) -> _core.Model:
+    """The compiled model of a robot: every part as a row of numbers."""
+    link_numbers, link_values = [], []
+    for joint, body in zip(robot.joints, robot.bodies, strict=True):
+        com_parent = robot.bodies[joint.parent].com if joint.parent != WORLD else np.zeros(3)
+        if joint.kind in (JointKind.FLOATING, JointKind.PLANAR) and np.any(joint.armature):
+            raise UnsupportedJointError(
+                f"joint '{joint.name}' is {joint.kind.name.lower()} and has rotor inertia; only "
+                "revolute, prismatic and spherical joints can: set model.armature to zero there"
+            )
+        link_numbers.append(
+            [
+                joint.parent, int(joint.kind), joint.nv, joint.idx_v, joint.idx_q,
+                int(joint.continuous), joint.nq,
+            ]
+        )  # fmt: skip
+        link_values.append(
+            np.concatenate(
+                [
+                    joint.frame_parent.p + com_parent, joint.frame_parent.quat_xyzw, joint.axis,
+                    [body.mass], body.com, body.inertia.ravel(),
+                ]
+            )
+        )  # fmt: skip
+    return _core.make_model(
+        _integers(link_numbers, 7),
+        _numbers(link_values, 23),
+        _numbers(_drives(robot), 9),
+        _integers([[loop.parent, loop.child, int(loop.kind)] for loop in robot.loops], 3),
+        _numbers([_frames(loop) for loop in robot.loops], 20),
+        _integers([[mimic.joint, mimic.source] for mimic in robot.mimics], 2),
+        _numbers([[mimic.multiplier, mimic.offset] for mimic in robot.mimics], 2),
+        _integers([[spring.body_1, spring.body_2] for spring in robot.springs], 2),
+        _numbers(
+            [
+                np.concatenate(
+                    [
+                        spring.p_1 + _com(robot, spring.body_1),
+                        spring.p_2 + _com(robot, spring.body_2),
+                        [spring.stiffness, spring.rest_length, spring.damping],
+                    ]
+                )
+                for spring in robot.springs
+            ],
+            9,
+        ),
+    )
+
+
+def _com(robot: Robot, body: int) -> Array:
+    return robot.bodies[body].com if body != WORLD else np.zeros(3)
+
+
+def _frames(connection: Connection) -> Array:
+    return np.concatenate(
+        [
+            connection.frame_parent.vector, connection.frame_child.vector, connection.axis,
+            connection.axis2,
+        ]
+    )  # fmt: skip
+
+
+def _drives(robot: Robot) -> list[list[float]]:
+    """Per velocity coordinate: input, damping, armature, effort, velocity; stall, slope, peak."""
+    inputs = {int(dof): index for index, dof in enumerate(robot.actuated_dofs)}
+    motors = {motor.joint: motor for motor in robot.motors}
+    rows: list[list[float]] = []
+    for index, joint in enumerate(robot.joints):
+        motor = motors.get(index)
+        stall, slope, peak = np.inf, 0.0, np.inf
+        if motor is not None:
+            peak = motor.gear_ratio * motor.torque_constant * motor.current_limit
+            if np.isfinite(motor.voltage) and motor.resistance > 0.0:
+                constant = motor.gear_ratio * motor.torque_constant
+                stall = constant * motor.voltage / motor.resistance
+                slope = constant**2 / motor.resistance
+        for k in range(joint.nv):
+            rows.append(
+                [
+                    inputs.get(joint.idx_v + k, -1), joint.damping[k], joint.armature[k],
+                    joint.effort[k], joint.velocity[k], motor is not None, stall, slope, peak,
+                ]
+            )  # fmt: skip
+    return rows
+
+
+def _numbers(rows: list[list[float]] | list[Array], columns: int) -> Array:
+    return np.array(rows, dtype=np.float64).reshape(-1, columns)
+
+
+def _integers(
+    rows: list[list[int]], columns: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    return np.array(rows, dtype=np.int32).reshape(-1, columns)
+
+
+def make_stepper(
+    robot: Robot, time_step: float, gravity: Array, options: SolverOptions
+) -> _core.Stepper:
+    """The compiled stepper of a robot; arguments are trusted."""
+    return _core.Stepper(
+        pack(robot),
+        time_step,
+        gravity,
+        options.momentum_tolerance,
+        options.closure_tolerance,
+        options.max_iterations,
+        options.max_halvings,
+    )
