@@ -69,9 +69,7 @@ def five_bar(pin_distance: float = PIN_AS_BUILT, spring: bool = False) -> vc.Rob
     p_3 = np.array([pin_distance, 0.0, 0.0]) - robot.bodies[loop.child].com
     loop = replace(loop, frame_child=replace(loop.frame_child, p=p_3))
     springs = robot.springs if spring else ()
-    return vc.Robot(
-        robot.name, robot.model, robot.bodies, robot.joints, loops=(loop,), springs=springs
-    )
+    return robot.with_parts(loops=(loop,), motors=(), springs=springs)
 
 
 class Leg:

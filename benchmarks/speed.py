@@ -41,8 +41,7 @@ def robots() -> Iterator[tuple[str, vc.Robot, float, int]]:
     """Name, robot, size of its random start velocity, steps of an episode."""
     hopper = vc.load_robot("fly_hopper")
     # without spring and motors: MuJoCo has no counterpart of the motor's limits
-    bare = vc.Robot(hopper.name, hopper.model, hopper.bodies, hopper.joints, hopper.loops)
-    yield "five-bar in flight", bare, 0.3, 2000
+    yield "five-bar in flight", hopper.with_parts(motors=(), springs=()), 0.3, 2000
     arm = vc.load_robot(example("panda.urdf"), contacts="none", base="fixed")
     yield "7-joint arm (panda)", arm, 0.1, 100
     yield "quadruped (go2)", vc.load_robot(example("go2.urdf"), contacts="none"), 0.3, 200

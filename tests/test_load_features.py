@@ -363,3 +363,12 @@ def test_from_pinocchio_takes_contacts_from_collision_shapes():
     model = pin.buildSampleModelManipulator()
     shapes = pin.buildSampleGeometryModelManipulator(model)
     assert len(vc.from_pinocchio(model, collision_model=shapes).contacts) > 0
+
+
+def test_parts_can_be_replaced():
+    hopper = vc.load_robot("fly_hopper")
+    bare = hopper.with_parts(springs=(), motors=())
+    assert (bare.springs, bare.motors) == ((), ())
+    assert bare.loops == hopper.loops
+    assert bare.contact_names == hopper.contact_names
+    assert len(hopper.springs) == 1

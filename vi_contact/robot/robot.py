@@ -89,6 +89,30 @@ class Robot:
             f"nu={self.nu}, {len(self.loops)} loops, {self.mass:.4g} kg)"
         )
 
+    def with_parts(
+        self,
+        loops: tuple[Loop, ...] | None = None,
+        motors: tuple[Motor, ...] | None = None,
+        springs: tuple[Spring, ...] | None = None,
+    ) -> Robot:
+        """The same robot with other loops, motors or springs; `springs=()` leaves them out."""
+        return Robot(
+            self.name,
+            self.model,
+            self.bodies,
+            self.joints,
+            self.loops if loops is None else loops,
+            self.mimics,
+            self.motors if motors is None else motors,
+            self.springs if springs is None else springs,
+            self._findings,
+            self._contact_source,
+            self._collision,
+            self._visual,
+            self._late_findings,
+            self.file,
+        )
+
     # ------------------------------------------------------------ sizes and names
     @property
     def nq(self) -> int:
