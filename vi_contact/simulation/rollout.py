@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from vi_contact import _core
 from vi_contact.errors import ArrayError, OptionError
+from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import Array
-from vi_contact.robot.robot import Robot, check_array
+from vi_contact.robot.robot import Robot
 from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import read_only
 from vi_contact.solvers.newton import SolverOptions, Status

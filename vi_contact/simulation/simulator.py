@@ -22,8 +22,9 @@ from vi_contact.errors import (
     TimeStepError,
 )
 from vi_contact.robot import closure
+from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import WORLD, Array
-from vi_contact.robot.robot import Robot, check_array
+from vi_contact.robot.robot import Robot
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
