@@ -77,5 +77,5 @@ def test_wheel_works_outside_the_clone(wheel, tmp_path):
 
 def test_stub_names_what_the_extension_has():
     stub = ast.parse((ROOT / "vi_contact" / "_core" / "_compiled.pyi").read_text())
-    declared = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
+    declared = {node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     assert declared == {name for name in dir(_compiled) if not name.startswith("_")}

@@ -176,25 +176,26 @@ class OptionError(ViContactError):
 
 
 class OpenLoopError(ViContactError):
-    """A start with an open loop; `gaps` maps each open loop or mimic joint to its error [m or rad]."""
+    """A start with open loops; `gaps` maps loops and mimic joints to their errors [m or rad]."""
 
     def __init__(self, robot: str, gaps: dict[str, float]) -> None:
         self.robot = robot
         self.gaps = dict(gaps)
         words = ", ".join(f"'{name}' is open by {gap:.3g}" for name, gap in gaps.items())
         super().__init__(
-            f"robot '{robot}': {words} [m or rad]; start from robot.close_loops(q) or robot.neutral()"
+            f"robot '{robot}': {words} [m or rad]; "
+            "start from robot.close_loops(q) or robot.neutral()"
         )
 
 
 class RotationTooFastError(ViContactError):
-    """A body turns by two radians or more per step at the start: |w| must be below 2 / time_step."""
+    """A body turns by two radians or more per step; |w| must be below 2 / time_step."""
 
     def __init__(self, body: str, speed: float, time_step: float) -> None:
         self.body = body
         self.speed = speed
         super().__init__(
-            f"body '{body}' turns at {speed:.4g} rad/s, but a time step of {time_step:g} s can follow "
+            f"body '{body}' turns at {speed:.4g} rad/s, but a time step of {time_step:g} s follows "
             f"only rotations below 2 / time_step = {2.0 / time_step:.4g} rad/s; "
             f"use a time step below {_round_down(0.5 / speed)} s"
         )
@@ -208,8 +209,8 @@ class StepFailedError(ViContactError):
         self.status = status
         self.residual = residual
         super().__init__(
-            f"the step at t = {time:.6g} s failed ({status}, momentum residual {residual:.3g} N s): "
-            f"{advice}"
+            f"the step at t = {time:.6g} s failed ({status}, momentum residual "
+            f"{residual:.3g} N s): {advice}"
         )
 
 

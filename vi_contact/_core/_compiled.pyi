@@ -1,4 +1,4 @@
-from numpy import float64
+from numpy import float64, int32
 from numpy.typing import NDArray
 
 Array = NDArray[float64]
@@ -37,3 +37,115 @@ def joint_constraint(
     body, ``axis`` and ``axis2`` unit vectors in it. Jacobian columns are (dx in world axes, dphi
     in body axes). ValueError for an unknown kind.
     """
+
+Report = tuple[int, int, float, float, int, int]
+"""Of a step: status, iterations, momentum residual, loop error, body at fault or -1, parts."""
+
+class Model:
+    """A robot as plain numbers, made by `make_model`."""
+
+    @property
+    def nq(self) -> int: ...
+    @property
+    def nv(self) -> int: ...
+    @property
+    def nu(self) -> int: ...
+
+def make_model(
+    link_numbers: NDArray[int32],
+    link_values: Array,
+    drives: Array,
+    loop_numbers: NDArray[int32],
+    loop_values: Array,
+    mimic_numbers: NDArray[int32],
+    mimic_values: Array,
+    spring_numbers: NDArray[int32],
+    spring_values: Array,
+) -> Model:
+    """A model from tables with one row per part; `vi_contact.solvers.newton.pack` writes them."""
+
+class Stepper:
+    """The variational step of one model; holds its state. Output arrays are written in place."""
+
+    def __init__(
+        self,
+        model: Model,
+        time_step: float,
+        gravity: Array,
+        momentum_tolerance: float,
+        closure_tolerance: float,
+        max_iterations: int,
+        max_halvings: int,
+    ) -> None: ...
+    def reset(self, q: Array, v: Array) -> None:
+        """Starts from q (nq,) and v (nv,) at the node."""
+    def state_size(self) -> int:
+        """Length of the state as numbers."""
+    def row_count(self) -> int:
+        """Rows of loops, mimic joints and dampers between points."""
+    def get_state(self, out: Array) -> None:
+        """Writes coordinates, momenta and warm start."""
+    def set_state(self, state: Array) -> None:
+        """Goes back to what `get_state` wrote."""
+    def get_q(self, q: Array) -> None:
+        """Writes q (nq,)."""
+    def get_v(self, v: Array) -> bool:
+        """Writes the node velocity v (nv,); False if the mass matrix is singular."""
+    def fastest_rotation(self, v: Array) -> tuple[float, int]:
+        """Largest |w| of a body [rad/s] at velocities v, and its index."""
+    def step(self, tau: Array | None, wrenches: Array | None) -> Report:
+        """One step under tau (nu,) and wrenches (n, 6), world axes at the centres of mass."""
+    def get_tau(self, tau: Array, saturated: Array) -> None:
+        """Writes the torques of the last step, and 1 where they are not what was asked for."""
+    def run(
+        self,
+        steps: int,
+        tau: Array | None,
+        tau_varies: bool,
+        wrenches: Array | None,
+        q: Array | None,
+        v: Array | None,
+        applied_tau: Array | None,
+        works: Array | None,
+        counts: Array | None,
+    ) -> tuple[int, Report]:
+        """Steps until done or failed, without the GIL; the number done and the last report.
+
+        Records what is not None: q and v with steps + 1 rows; tau, works (motor, external, damping,
+        gain by impulses) and counts (iterations, parts) with one row per step. works needs v.
+        """
+    def observe(
+        self, q: Array, v: Array, scalars: Array, poses: Array | None, velocities: Array | None
+    ) -> None:
+        """Writes what nodes (N, nq), (N, nv) hold.
+
+        scalars (N, 9): kinetic and potential energy, loop error, linear and angular momentum.
+        poses (N, n, 7) and velocities (N, n, 6) of the bodies.
+        """
+    def residual_at(
+        self,
+        q1: Array,
+        multipliers: Array,
+        tau: Array | None,
+        wrenches: Array | None,
+        r: Array,
+        errors: Array,
+    ) -> None:
+        """Writes the momentum residual (nv,) and row errors of a step that would end at q1."""
+    def newton_direction(self, r: Array, dq: Array) -> bool:
+        """Writes the increments (nv,) that answer r at the last `residual_at`, loops left out."""
+
+def rollout(
+    stepper: Stepper,
+    count: int,
+    steps: int,
+    q: Array,
+    v: Array,
+    tau: Array | None,
+    tau_per_run: bool,
+    q_out: Array,
+    v_out: Array,
+    done: Array,
+    threads: int,
+) -> None:
+    """Runs from q (count, nq), v (count, nv) on threads; `done` gets (steps, status) of each."""

@@ -152,8 +152,7 @@ class Closure {
       largest = std::max(largest, schur_(j, j));
     }
     for (int j = 0; j < m; ++j) {
-      schur_(j, j) +=
-          rows[j].compliance > 0.0 ? rows[j].compliance : loop_regularisation * largest;
+      schur_(j, j) += rows[j].compliance > 0.0 ? rows[j].compliance : loop_regularisation * largest;
     }
     return decompose();
   }

@@ -268,8 +268,7 @@ class Elimination {
     if (link.nv == 1) {
       const Pivot& pivot = pivots_[i];
       const Vector3& a0 = (*left_)[i].a;
-      const double along =
-          link.kind == JointKind::revolute ? a0.dot(g.angular) : a0.dot(g.linear);
+      const double along = link.kind == JointKind::revolute ? a0.dot(g.angular) : a0.dot(g.linear);
       const double y = -pivot.inverse * (r[0] + along);
       y_[link.v] = y;
       if (link.parent == world) return;
@@ -292,8 +291,7 @@ class Elimination {
     const DensePivot& dense = dense_[link.dense];
     Vector6 wrench;
     wrench << g.linear, g.angular;
-    const Vector along =
-        Eigen::Map<const Vector>(r) + dense.N.leftCols<n>().transpose() * wrench;
+    const Vector along = Eigen::Map<const Vector>(r) + dense.N.leftCols<n>().transpose() * wrench;
     const Vector y = -(dense.inverse.topLeftCorner<n, n>() * along);
     y_.segment<n>(link.v) = y;
     if (link.parent == world) return;

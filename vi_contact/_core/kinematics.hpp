@@ -149,7 +149,9 @@ inline void coordinates_of_q(const Model& model, const double* q, double* x) {
     } else if (link.unbounded) {
       to[0] = std::atan2(from[1], from[0]);
     } else {
-      const int nc = link.kind == JointKind::floating ? 7 : link.kind == JointKind::spherical ? 4 : 1;
+      const int nc = link.kind == JointKind::floating    ? 7
+                     : link.kind == JointKind::spherical ? 4
+                                                         : 1;
       for (int j = 0; j < nc; ++j) to[j] = from[j];
     }
   }
@@ -164,7 +166,9 @@ inline void q_of_coordinates(const Model& model, const double* x, double* q) {
     } else if (link.unbounded) {
       to[0] = std::cos(from[0]), to[1] = std::sin(from[0]);
     } else {
-      const int nc = link.kind == JointKind::floating ? 7 : link.kind == JointKind::spherical ? 4 : 1;
+      const int nc = link.kind == JointKind::floating    ? 7
+                     : link.kind == JointKind::spherical ? 4
+                                                         : 1;
       for (int j = 0; j < nc; ++j) to[j] = from[j];
     }
   }

@@ -83,7 +83,9 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
     link.nv = k[2], link.v = k[3], link.q = k[4];
     link.unbounded = k[5] != 0;
     link.c = model->nc;
-    model->nc += link.kind == JointKind::floating ? 7 : link.kind == JointKind::spherical ? 4 : link.nv;
+    model->nc += link.kind == JointKind::floating    ? 7
+                 : link.kind == JointKind::spherical ? 4
+                                                     : link.nv;
     link.dense = link.nv > 1 ? model->dense++ : -1;
     link.X_PF = pose(x);
     link.turned = link.X_PF.q.vec().norm() > 0.0;
@@ -109,13 +111,13 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
         {{joint_kind(k[2]), pose(x), pose(x + 7), Vector3(x + 14), Vector3(x + 17)}, k[0], k[1]});
   }
   for (int i = 0; i < mimic_numbers.rows(); ++i) {
-    model->mimics.push_back({mimic_numbers(i, 0), mimic_numbers(i, 1), mimic_values(i, 0),
-                             mimic_values(i, 1)});
+    model->mimics.push_back(
+        {mimic_numbers(i, 0), mimic_numbers(i, 1), mimic_values(i, 0), mimic_values(i, 1)});
   }
   for (int i = 0; i < spring_numbers.rows(); ++i) {
     const double* x = spring_values.row(i).data();
-    model->springs.push_back({spring_numbers(i, 0), spring_numbers(i, 1), Vector3(x),
-                              Vector3(x + 3), x[6], x[7], x[8]});
+    model->springs.push_back(
+        {spring_numbers(i, 0), spring_numbers(i, 1), Vector3(x), Vector3(x + 3), x[6], x[7], x[8]});
   }
   return model;
 }
@@ -136,22 +138,22 @@ struct OwningStepper {
   Stepper stepper;
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
-                double closure_tolerance, int max_iterations)
+                double closure_tolerance, int max_iterations, int max_halvings)
       : model(std::move(m)),
-        settings{momentum_tolerance, closure_tolerance, max_iterations},
+        settings{momentum_tolerance, closure_tolerance, max_iterations, max_halvings},
         gravity(g),
         stepper(*model, h, gravity, settings) {}
 };
 
-using ReportTuple = std::tuple<int, int, double, double, int>;
+using ReportTuple = std::tuple<int, int, double, double, int, int>;
 
 ReportTuple tuple(const StepReport& r) {
-  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body};
+  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts};
 }
 
 Recording recording(const OptionalOutput& q, const OptionalOutput& v, const OptionalOutput& tau,
-                    const OptionalOutput& works, const OptionalOutput& iterations) {
-  return {data(q), data(v), data(tau), data(works), data(iterations)};
+                    const OptionalOutput& works, const OptionalOutput& counts) {
+  return {data(q), data(v), data(tau), data(works), data(counts)};
 }
 
 }  // namespace
@@ -198,14 +200,14 @@ NB_MODULE(_compiled, m) {
       .def_ro("nq", &Model::nq)
       .def_ro("nv", &Model::nv)
       .def_ro("nu", &Model::nu);
-  m.def("make_model", &make_model, "link_numbers"_a, "link_values"_a, "drives"_a,
-        "loop_numbers"_a, "loop_values"_a, "mimic_numbers"_a, "mimic_values"_a,
-        "spring_numbers"_a, "spring_values"_a, "A model from tables with one row per part.");
+  m.def("make_model", &make_model, "link_numbers"_a, "link_values"_a, "drives"_a, "loop_numbers"_a,
+        "loop_values"_a, "mimic_numbers"_a, "mimic_values"_a, "spring_numbers"_a, "spring_values"_a,
+        "A model from tables with one row per part.");
 
   nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
-      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int>(),
+      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int>(),
            "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "closure_tolerance"_a,
-           "max_iterations"_a)
+           "max_iterations"_a, "max_halvings"_a)
       .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })
       .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
       .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })
@@ -231,8 +233,8 @@ NB_MODULE(_compiled, m) {
           "run",
           [](OwningStepper& s, int steps, OptionalArray tau, bool tau_varies,
              OptionalArray wrenches, OptionalOutput q, OptionalOutput v, OptionalOutput applied,
-             OptionalOutput works, OptionalOutput iterations) {
-            const Recording record = recording(q, v, applied, works, iterations);
+             OptionalOutput works, OptionalOutput counts) {
+            const Recording record = recording(q, v, applied, works, counts);
             const double *t = data(tau), *w = data(wrenches);
             std::pair<int, StepReport> result;
             {
@@ -242,21 +244,23 @@ NB_MODULE(_compiled, m) {
             return std::make_tuple(result.first, tuple(result.second));
           },
           "steps"_a, "tau"_a.none(), "tau_varies"_a, "wrenches"_a.none(), "q"_a.none(),
-          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "iterations"_a.none())
-      .def("observe",
-           [](OwningStepper& s, Array q, Array v, Output scalars, OptionalOutput poses,
-              OptionalOutput velocities) {
-             observe(s.stepper, static_cast<int>(q.shape(0)), q.data(), v.data(), scalars.data(),
-                     data(poses), data(velocities));
-           },
-           "q"_a, "v"_a, "scalars"_a, "poses"_a.none(), "velocities"_a.none())
-      .def("residual_at",
-           [](OwningStepper& s, Array q1, Array lambda, OptionalArray tau, OptionalArray wrenches,
-              Output r, Output errors) {
-             s.stepper.residual_at(q1.data(), lambda.data(), data(tau), data(wrenches), r.data(),
-                                   errors.data());
-           },
-           "q1"_a, "multipliers"_a, "tau"_a.none(), "wrenches"_a.none(), "r"_a, "errors"_a)
+          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "counts"_a.none())
+      .def(
+          "observe",
+          [](OwningStepper& s, Array q, Array v, Output scalars, OptionalOutput poses,
+             OptionalOutput velocities) {
+            observe(s.stepper, static_cast<int>(q.shape(0)), q.data(), v.data(), scalars.data(),
+                    data(poses), data(velocities));
+          },
+          "q"_a, "v"_a, "scalars"_a, "poses"_a.none(), "velocities"_a.none())
+      .def(
+          "residual_at",
+          [](OwningStepper& s, Array q1, Array lambda, OptionalArray tau, OptionalArray wrenches,
+             Output r, Output errors) {
+            s.stepper.residual_at(q1.data(), lambda.data(), data(tau), data(wrenches), r.data(),
+                                  errors.data());
+          },
+          "q1"_a, "multipliers"_a, "tau"_a.none(), "wrenches"_a.none(), "r"_a, "errors"_a)
       .def("newton_direction", [](OwningStepper& s, Array r, Output dq) {
         return s.stepper.newton_direction(r.data(), dq.data());
       });
@@ -270,7 +274,6 @@ NB_MODULE(_compiled, m) {
         rollout(*s.model, s.stepper.time_step(), s.gravity, s.settings, count, steps, q.data(),
                 v.data(), t, tau_per_run, q_out.data(), v_out.data(), done.data(), threads);
       },
-      "stepper"_a, "count"_a, "steps"_a, "q"_a, "v"_a, "tau"_a.none(), "tau_per_run"_a,
-      "q_out"_a, "v_out"_a, "done"_a, "threads"_a,
-      "Many runs at once; `done` gets (steps, status) of each.");
+      "stepper"_a, "count"_a, "steps"_a, "q"_a, "v"_a, "tau"_a.none(), "tau_per_run"_a, "q_out"_a,
+      "v_out"_a, "done"_a, "threads"_a, "Many runs at once; `done` gets (steps, status) of each.");
 }

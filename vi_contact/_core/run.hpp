@@ -10,9 +10,10 @@
 namespace vi_contact {
 
 // Arrays to write into, one row per node (q, v) or step (others); null for what is not wanted.
-// `works` needs v: motor, external, damping and the kinetic energy's change by impulses.
+// `works` needs v: motor, external, damping and the kinetic energy's change by impulses. `counts`
+// are Newton iterations and parts that the step was split into.
 struct Recording {
-  double *q, *v, *tau, *works, *iterations;
+  double *q, *v, *tau, *works, *counts;
 };
 
 inline void record_node(Stepper& stepper, const Recording& record, int k) {
@@ -44,7 +45,10 @@ inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double*
       double* row = record.works + 4L * k;
       row[0] = work.motor, row[1] = work.external, row[2] = work.damping, row[3] = work.momentum;
     }
-    if (record.iterations) record.iterations[k] = report.iterations;
+    if (record.counts) {
+      record.counts[2L * k] = report.iterations;
+      record.counts[2L * k + 1] = report.parts;
+    }
   }
   stepper.keep_books = false;
   return {k, report};
@@ -56,9 +60,9 @@ inline void observe(Stepper& stepper, int nodes, const double* q, const double* 
   const Model& model = stepper.model();
   const long n = model.size();
   for (long k = 0; k < nodes; ++k) {
-    const auto o = stepper.observe(q + k * model.nq, v + k * model.nv,
-                                   poses ? poses + 7 * n * k : nullptr,
-                                   velocities ? velocities + 6 * n * k : nullptr);
+    const auto o =
+        stepper.observe(q + k * model.nq, v + k * model.nv, poses ? poses + 7 * n * k : nullptr,
+                        velocities ? velocities + 6 * n * k : nullptr);
     double* row = scalars + 9 * k;
     row[0] = o.kinetic, row[1] = o.potential, row[2] = o.closure;
     Eigen::Map<Vector3>(row + 3, 3) = o.linear;

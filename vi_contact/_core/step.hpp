@@ -21,6 +21,7 @@ struct Settings {
   double momentum_tolerance = 1e-10;
   double closure_tolerance = 1e-12;
   int max_iterations = 30;
+  int max_halvings = 4;
 };
 
 // What one step did; energies in [J].
@@ -30,11 +31,12 @@ struct StepReport {
   double residual = 0.0;  // largest momentum residual [N s or N m s]
   double closure = 0.0;   // largest loop error [m or rad]
   int body = world;       // the body that turns too fast, if any
+  int parts = 1;          // how many smaller steps it took
 };
 
 struct Work {
   double motor = 0.0, external = 0.0, damping = 0.0;
-  double momentum = 0.0;  // 1/2 (r.v1 - l.v0) + 1/2 (I0.v0 + I1.v1): see `Stepper::energy_change`
+  double momentum = 0.0;  // gain of kinetic energy by impulses: see `Stepper::interval_work`
 };
 
 // A factorisation is used again while each iteration divides the residual by this.
@@ -70,7 +72,8 @@ class Stepper {
         delta_old_(VectorX::Zero(model.nv)),
         r_(VectorX::Zero(model.nv)),
         dq_(VectorX::Zero(model.nv)),
-        v_(VectorX::Zero(model.nv)),
+        v_before_(VectorX::Zero(model.nv)),
+        v_after_(VectorX::Zero(model.nv)),
         torque_(VectorX::Zero(model.nv)),
         tau_(VectorX::Zero(model.nu)),
         saturated_(VectorX::Zero(model.nu)) {
@@ -81,6 +84,7 @@ class Stepper {
         driven_ = true;
       }
     }
+    saved_ = VectorX::Zero(state_size());
     load_frames();
   }
 
@@ -164,31 +168,41 @@ class Stepper {
 
   // ------------------------------------------------------------------------------- step
   // wrenches: world force and torque at each body's centre of mass (n, 6), or null.
+  //
+  // A step that cannot be solved is taken in two halves, and those in halves again if they must:
+  // the state (q, p) at a node serves intervals of any length. If that fails too, the state is the
+  // one before the step.
   StepReport step(const double* tau, const double* wrenches) {
-    begin(tau, wrenches);
-    predict();
-    StepReport report;
-    solve(report);
-    if (report.status == Status::converged) commit();
-    return report;
+    work_ = Work();
+    was_split_ = false;
+    StepReport report = interval(tau, wrenches);
+    if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+    get_state(saved_.data());
+    was_split_ = true;
+    if (keep_books) get_v(v_before_.data());
+    const double whole = h_;
+    StepReport parts;
+    parts.parts = 0;
+    parts.iterations = report.iterations;
+    const bool done = halves(tau, wrenches, 1, parts);
+    const double last = h_;
+    set_step(whole);
+    if (!done) {
+      set_state(saved_.data());
+      report.iterations = parts.iterations;
+      return report;
+    }
+    delta_ *= whole / last;
+    history_ = 1;
+    return parts;
   }
 
   const VectorX& applied_tau() const { return tau_; }
   const VectorX& saturated() const { return saturated_; }
 
   // Works of the last step, with node velocities v0 before and v1 after it.
-  //
-  // T1 - T0 = 1/2 p1.v1 - 1/2 p0.v0 with p0 = l - I0, p1 = r + I1 and I the impulses of all forces:
-  //         = 1/2 (r.v1 - l.v0) + 1/2 (I0.v0 + I1.v1)
   Work work(const double* v0, const double* v1) {
-    Work w;
-    const Eigen::Map<const VectorX> before(v0, model_.nv), after(v1, model_.nv);
-    w.momentum = 0.5 * (right_.dot(after) - left_.dot(before)) +
-                 0.5 * (impulse0_.dot(before) + impulse1_.dot(after));
-    w.motor = motor_work_;
-    w.damping = damping_work_;
-    w.external = external_work_;
-    return w;
+    return was_split_ ? work_ : interval_work(v0, v1);
   }
 
   // Keep what `work` needs; off in runs that do not ask for the ledger.
@@ -217,6 +231,65 @@ class Stepper {
   int row_count() const { return closure_.size(); }
 
  private:
+  StepReport interval(const double* tau, const double* wrenches) {
+    begin(tau, wrenches);
+    predict();
+    StepReport report;
+    solve(report);
+    if (report.status == Status::converged) commit();
+    return report;
+  }
+
+  // The interval that failed, in two halves. Leaves h as it was in the last part.
+  bool halves(const double* tau, const double* wrenches, int depth, StepReport& sum) {
+    const double half = 0.5 * h_;
+    for (int k = 0; k < 2; ++k) {
+      delta_ *= half / h_;
+      set_step(half);
+      history_ = std::min(history_, 1);
+      const StepReport report = interval(tau, wrenches);
+      sum.iterations += report.iterations;
+      if (report.status == Status::converged) {
+        ++sum.parts;
+        sum.residual = std::max(sum.residual, report.residual);
+        sum.closure = report.closure;
+        if (keep_books) add_work();
+      } else if (depth >= settings_.max_halvings || !halves(tau, wrenches, depth + 1, sum)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void set_step(double h) {
+    h_ = h;
+    inverse_h_ = 1.0 / h;
+    spring_impulses(frames0_, spring0_);
+  }
+
+  void add_work() {
+    get_v(v_after_.data());
+    const Work part = interval_work(v_before_.data(), v_after_.data());
+    work_.motor += part.motor;
+    work_.external += part.external;
+    work_.damping += part.damping;
+    work_.momentum += part.momentum;
+    std::swap(v_before_, v_after_);
+  }
+
+  // T1 - T0 = 1/2 p1.v1 - 1/2 p0.v0 with p0 = l - I0, p1 = r + I1 and I the impulses of all forces:
+  //         = 1/2 (r.v1 - l.v0) + 1/2 (I0.v0 + I1.v1)
+  Work interval_work(const double* v0, const double* v1) const {
+    Work w;
+    const Eigen::Map<const VectorX> before(v0, model_.nv), after(v1, model_.nv);
+    w.momentum = 0.5 * (right_.dot(after) - left_.dot(before)) +
+                 0.5 * (impulse0_.dot(before) + impulse1_.dot(after));
+    w.motor = motor_work_;
+    w.damping = damping_work_;
+    w.external = external_work_;
+    return w;
+  }
+
   void quaternion_identity(const Link& link) {
     if (link.kind == JointKind::floating) x0_[link.c + 6] = x1_[link.c + 6] = 1.0;
     if (link.kind == JointKind::spherical) x0_[link.c + 3] = x1_[link.c + 3] = 1.0;
@@ -255,7 +328,8 @@ class Stepper {
     for (Wrench& w : wrenches) w.linear.setZero(), w.angular.setZero();
     for (const SpringDamper& spring : model_.springs) {
       const Line line = line_between(spring, frames);
-      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length), wrenches);
+      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length),
+           wrenches);
     }
   }
 
@@ -374,9 +448,7 @@ class Stepper {
   double momentum_tolerance() const {
     return std::max(settings_.momentum_tolerance, 1e-15 * model_.mass * reach_ * inverse_h_);
   }
-  double closure_tolerance() const {
-    return std::max(settings_.closure_tolerance, 4e-16 * reach_);
-  }
+  double closure_tolerance() const { return std::max(settings_.closure_tolerance, 4e-16 * reach_); }
 
   // Largest entry; NaN if there is one.
   static double largest(const VectorX& v) {
@@ -412,8 +484,7 @@ class Stepper {
       exists &= turns_[i].s > 0.0;
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
-      f_[i].angular =
-          left_angular(left, turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
+      f_[i].angular = left_angular(left, turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
       reach_ = std::max(reach_, right.p.cwiseAbs().maxCoeff());
     }
     if (has_bias_) {
@@ -574,8 +645,9 @@ class Stepper {
     if (closure_.size() > closure_.holonomic()) closure_.add_right_forces(f_);
     p1_.setZero();
     project(frames1_, f_, p1_.data());
-    for (const Link& link : model_.links) {
-      carry(link);
+    for (int i = 0; i < n; ++i) {
+      const Link& link = model_.links[i];
+      carry(i);
       increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
     }
     motor_work_ = damping_work_ = 0.0;
@@ -590,18 +662,32 @@ class Stepper {
     std::swap(spring0_, spring1_);
   }
 
-  // p1 -= r, turned from the axes of the child at the old node to those at the new one
-  void carry(const Link& link) {
-    const Frame &left = frames0_[&link - model_.links.data()],
-                &right = frames1_[&link - model_.links.data()];
+  // p1 -= r, turned from the axes of the child at the old node to those at the new one. Of a free
+  // robot the angular part is moved along with the lever to its centre of mass, so that the angular
+  // momentum about that stays the same to round-off, whatever the tolerance.
+  void carry(int i) {
+    const Link& link = model_.links[i];
+    const Frame &left = frames0_[i], &right = frames1_[i];
     if (link.nv == 1 || link.kind == JointKind::planar) {
       for (int j = 0; j < link.nv; ++j) p1_[link.v + j] -= r_[link.v + j];
       return;
     }
     for (int j = 0; j < link.nv; j += 3) {
-      p1_.segment<3>(link.v + j) -=
-          right.R.transpose() * (left.R * r_.segment<3>(link.v + j));
+      p1_.segment<3>(link.v + j) -= right.R.transpose() * (left.R * r_.segment<3>(link.v + j));
     }
+    if (link.nv == 6 && link.parent == world) {
+      const Vector3 linear = left.R * r_.segment<3>(link.v);
+      const Vector3 lever = (left.p - centre(frames0_)) - (right.p - centre(frames1_));
+      p1_.segment<3>(link.v + 3) -= right.R.transpose() * lever.cross(linear);
+    }
+  }
+
+  Vector3 centre(const Frames& frames) const {
+    Vector3 sum = Vector3::Zero();
+    for (int i = 0; i < model_.size(); ++i) {
+      sum += model_.links[i].mass * (frames[i].p + frames[i].c);
+    }
+    return sum / model_.mass;
   }
 
   void right_joint_forces() {
@@ -631,8 +717,8 @@ class Stepper {
     left_.setZero(model_.nv);
     for (int i = 0; i < model_.size(); ++i) {
       f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular = left_angular(frames0_[i], turns_[i], inverse_h_) +
-                      frames0_[i].c.cross(f_[i].linear);
+      f_[i].angular =
+          left_angular(frames0_[i], turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
     }
     project(frames0_, f_, left_.data());
     impulse0_.setZero(model_.nv);
@@ -641,8 +727,8 @@ class Stepper {
     if (wrenches_ == nullptr) return;
     for (int i = 0; i < model_.size(); ++i) {
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      external_work_ += h_ * force.dot(velocities_[i]) +
-                        2.0 * torque.dot(frames0_[i].R * turns_[i].u);
+      external_work_ +=
+          h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(frames0_[i].R * turns_[i].u);
     }
   }
 
@@ -650,8 +736,8 @@ class Stepper {
     right_.setZero(model_.nv);
     for (int i = 0; i < model_.size(); ++i) {
       f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular = right_angular(frames1_[i], turns_[i], inverse_h_) +
-                      frames1_[i].c.cross(f_[i].linear);
+      f_[i].angular =
+          right_angular(frames1_[i], turns_[i], inverse_h_) + frames1_[i].c.cross(f_[i].linear);
     }
     project(frames1_, f_, right_.data());
     impulse1_.setZero(model_.nv);
@@ -732,8 +818,8 @@ class Stepper {
       const Frame& frame = frames[i];
       const Vector3 w = f_[i].angular;
       f_[i].linear = link.mass * (f_[i].linear + w.cross(frame.c));
-      f_[i].angular = frame.R * (link.inertia * (frame.R.transpose() * w)) +
-                      frame.c.cross(f_[i].linear);
+      f_[i].angular =
+          frame.R * (link.inertia * (frame.R.transpose() * w)) + frame.c.cross(f_[i].linear);
     }
     for (int j = 0; j < model_.nv; ++j) p[j] = model_.drives[j].armature * v[j];
     project(frames, f_, p);
@@ -746,7 +832,8 @@ class Stepper {
     Vector3 linear, angular;  // momenta; angular about the centre of mass of the robot
   };
 
-  // poses: rows (p, quat xyzw) of the bodies' centres of mass, velocities: rows (v, w in body axes).
+  // poses: rows (p, quat xyzw) of the bodies' centres of mass, velocities: rows (v, w in body
+  // axes).
   Observation observe(const double* q, const double* v, double* poses, double* velocities) {
     coordinates_of_q(model_, q, x1_.data());
     settle_mimic_turns(x1_.data());
@@ -799,7 +886,10 @@ class Stepper {
   std::vector<Turn> turns_;
   std::vector<Vector3> velocities_;
   std::vector<Wrench> f_, half_, spring0_, spring1_;
-  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, r_, dq_, v_, torque_, tau_, saturated_;
+  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, r_, dq_, v_before_, v_after_, torque_,
+      tau_, saturated_, saved_;
+  Work work_;
+  bool was_split_ = false;
   VectorX left_, right_, impulse0_, impulse1_;
   double motor_work_ = 0.0, damping_work_ = 0.0, external_work_ = 0.0;
   double reach_ = 0.0;

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vi_contact import _core
 from vi_contact.errors import (
     ArrayError,
     LinkNotFoundError,
@@ -31,7 +32,10 @@ from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
 Controller = Callable[[State], ArrayLike]
 
 OPEN_LOOP_TOLERANCE = 1e-8
-"""Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s for h = 0.01 s."""
+"""Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
+
+Report = tuple[int, int, float, float, int, int]
+"""Of a compiled step: status, iterations, residual, loop error, body at fault, parts."""
 
 STEPS_PER_CALL = 10_000
 """Longest compiled call, so that Ctrl-C and the progress bar come through."""
@@ -47,6 +51,8 @@ class StepInfo:
     """Largest momentum residual [N s or N m s]."""
     closure: float
     """Largest loop error [m or rad]."""
+    parts: int
+    """Smaller steps that it took; more than one if the step as a whole did not converge."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
 
@@ -86,8 +92,10 @@ class Simulator:
         self._nu = robot.nu
         self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
-        self._names = [joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)]
-        self._report = (0, 0, 0.0, 0.0, WORLD)
+        self._names = [
+            joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)
+        ]
+        self._report = (0, 0, 0.0, 0.0, WORLD, 1)
         self.reset()
 
     # ------------------------------------------------------------ state
@@ -99,11 +107,11 @@ class Simulator:
     @property
     def info(self) -> StepInfo:
         """What the last step did."""
-        status, iterations, residual, closure_error, _ = self._report
+        status, iterations, residual, closure_error, _, parts = self._report
         applied, saturated = np.empty(self._nu), np.empty(self._nu)
         self._stepper.get_tau(applied, saturated)
         names = tuple(name for name, on in zip(self._names, saturated, strict=True) if on)
-        return StepInfo(Status(status), iterations, residual, closure_error, names)
+        return StepInfo(Status(status), iterations, residual, closure_error, parts, names)
 
     def reset(
         self, q: ArrayLike | None = None, v: ArrayLike | None = None, time: float = 0.0
@@ -195,7 +203,7 @@ class Simulator:
         bar = _ProgressBar(steps) if progress else None
         if controller is not None and hasattr(controller, "reset"):
             controller.reset()
-        done, report = 0, (0, 0, 0.0, 0.0, WORLD)
+        done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1)
         if steps == 0:
             record.run(self._stepper, 0, 0, None)
         while done < steps and report[0] == Status.CONVERGED:
@@ -214,48 +222,54 @@ class Simulator:
             self._report = report if not report[0] else self._report
         if report[0] and throw:
             raise self._failure(report)
-        return record.trajectory(self, done, first_time, Status(report[0]), clock.perf_counter() - start)
+        return record.trajectory(
+            self, done, first_time, Status(report[0]), clock.perf_counter() - start
+        )
 
     # ------------------------------------------------------------ arguments
     def _check_tau(self, tau: ArrayLike) -> Array:
         array = np.asarray(tau, dtype=np.float64) if isinstance(tau, np.ndarray) else None
-        if array is None or array.shape != (self._nu,) or not math.isfinite(array.sum()):
+        if array is None or array.shape != (self._nu,) or not np.isfinite(array).all():
             return check_array("tau", tau, self._nu)
         return np.ascontiguousarray(array)
 
     def _check_wrenches(self, wrenches: Mapping[str, ArrayLike]) -> Array:
         table = np.zeros((len(self.robot.bodies), 6))
         for link, wrench in wrenches.items():
-            if link not in self.robot.link_names:
-                raise LinkNotFoundError(link, self.robot.link_names, f"robot '{self.robot.name}'")
-            body, _ = self.robot.link_placement(link)
+            body = self._body_of(link)
             if body == WORLD:
                 raise ArrayError("wrenches", f"link '{link}' is fixed to the world")
             table[body] += check_array(f"wrenches['{link}']", wrench, 6)
         return table
 
-    def _failure(self, report: tuple[int, int, float, float, int]) -> StepFailedError:
+    def _body_of(self, link: str) -> int:
+        for i, body in enumerate(self.robot.bodies):
+            if link == body.name or link in body.links:
+                return i
+        if link not in self.robot.link_names:
+            names = [name for body in self.robot.bodies for name in body.links]
+            raise LinkNotFoundError(link, names, f"robot '{self.robot.name}'")
+        return WORLD
+
+    def _failure(self, report: Report) -> StepFailedError:
         status = Status(report[0])
         body = self.robot.bodies[report[4]].name if report[4] != WORLD else ""
         half = f"{0.5 * self.time_step:g}"
         if status is Status.ROTATION:
-            speed = self._observer_speed()
-            step = f"{min(0.5 * self.time_step, 0.5 / speed) if speed > 0.0 else 0.5 * self.time_step:.1g}"
             advice = (
                 f"body '{body}' would turn by half a turn or more within {self.time_step:g} s "
-                f"(limit 2 / time_step = {2.0 / self.time_step:.4g} rad/s); try time_step={step}"
+                f"(limit 2 / time_step = {2.0 / self.time_step:.4g} rad/s); try time_step={half}"
             )
         elif status is Status.SINGULAR:
-            advice = f"a joint has no inertia to move against, or a loop is singular; try time_step={half}"
+            advice = (
+                "a joint has no inertia to move against, or a loop is singular; "
+                f"try time_step={half}"
+            )
         elif status is Status.NOT_FINITE:
             advice = f"a number overflowed; check the torques and try time_step={half}"
         else:
-            advice = f"Newton's method did not converge in {report[1]} iterations; try time_step={half}"
+            advice = f"Newton's method did not converge; try time_step={half}"
         return StepFailedError(self._state.time, status.name, report[2], advice)
-
-    def _observer_speed(self) -> float:
-        speed, _ = self._observer.fastest_rotation(self._state.v)
-        return float(speed)
 
 
 class _Record:
@@ -267,15 +281,15 @@ class _Record:
         self.tau = np.zeros((steps, robot.nu))
         self.tau_command = np.zeros((steps, robot.nu))
         self.works = np.empty((steps, 4))
-        self.iterations = np.empty(steps)
+        self.counts = np.empty((steps, 2))
 
     def run(
-        self, stepper: object, first: int, count: int, tau: Array | None
-    ) -> tuple[int, tuple[int, int, float, float, int]]:
+        self, stepper: _core.Stepper, first: int, count: int, tau: Array | None
+    ) -> tuple[int, Report]:
         nodes, steps = slice(first, first + count + 1), slice(first, first + count)
-        return stepper.run(  # type: ignore[attr-defined]
+        return stepper.run(
             count, tau, False, None, self.q[nodes], self.v[nodes], self.tau[steps],
-            self.works[steps], self.iterations[steps],
+            self.works[steps], self.counts[steps],
         )  # fmt: skip
 
     def trajectory(
@@ -288,19 +302,22 @@ class _Record:
         sim._observer.observe(q, v, scalars, poses, velocities)
         motor, external, damping, impulses = np.moveaxis(self.works[:done], 1, 0)
         kinetic, potential = scalars[:, 0].copy(), scalars[:, 1].copy()
+        gain: Array = impulses - motor - external - damping + np.diff(potential)
+        change: Array = np.diff(kinetic + potential)
+        time: Array = first_time + sim.time_step * np.arange(nodes, dtype=np.float64)
         ledger = Ledger(
             motor=read_only(motor.copy()),
             external=read_only(external.copy()),
             damping=read_only(damping.copy()),
-            integration=read_only(impulses - motor - external - damping + np.diff(potential)),
-            change=read_only(np.diff(kinetic + potential)),
+            integration=read_only(gain),
+            change=read_only(change),
         )
         return Trajectory(
             robot_name=sim.robot.name,
             robot_file=sim.robot.file,
             body_names=tuple(body.name for body in sim.robot.bodies),
             time_step=sim.time_step,
-            time=read_only(first_time + sim.time_step * np.arange(nodes)),
+            time=read_only(time),
             q=read_only(q),
             v=read_only(v),
             tau=read_only(self.tau[:done].copy()),
@@ -315,7 +332,8 @@ class _Record:
             v_WB=read_only(velocities[:, :, :3].copy()),
             w_WB_B=read_only(velocities[:, :, 3:].copy()),
             ledger=ledger,
-            iterations=read_only(self.iterations[:done].astype(int)),
+            iterations=read_only(self.counts[:done, 0].astype(int)),
+            parts=read_only(self.counts[:done, 1].astype(int)),
             status=status,
             wall_time=wall_time,
         )
@@ -334,7 +352,9 @@ class _ProgressBar:
             return
         self.shown = percent
         end = "\n" if done == self.steps else ""
-        sys.stderr.write(f"\r[{'#' * (percent // 4):<25}] {percent:3d} % of {self.steps} steps{end}")
+        sys.stderr.write(
+            f"\r[{'#' * (percent // 4):<25}] {percent:3d} % of {self.steps} steps{end}"
+        )
         sys.stderr.flush()
 
 
@@ -357,4 +377,6 @@ def check_options(options: SolverOptions) -> SolverOptions:
             raise OptionError(f"{name} is {value}; it must be above zero")
     if options.max_iterations < 1:
         raise OptionError(f"max_iterations is {options.max_iterations}; it must be at least 1")
+    if not 0 <= options.max_halvings <= 10:
+        raise OptionError(f"max_halvings is {options.max_halvings}; it must be from 0 to 10")
     return options

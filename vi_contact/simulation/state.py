@@ -62,22 +62,22 @@ class State:
         return read_only(scalars[0]), read_only(poses), read_only(velocities)
 
     @property
-    def p_WB(self) -> Array:
+    def p_WB(self) -> Array:  # noqa: N802
         """(n, 3) positions of the bodies' centres of mass, world axes [m]."""
         return self._observation[1][:, :3]
 
     @property
-    def quat_WB_xyzw(self) -> Array:
+    def quat_WB_xyzw(self) -> Array:  # noqa: N802
         """(n, 4) orientations of the bodies, body to world."""
         return self._observation[1][:, 3:]
 
     @property
-    def v_WB(self) -> Array:
+    def v_WB(self) -> Array:  # noqa: N802
         """(n, 3) velocities of the bodies' centres of mass, world axes [m/s]."""
         return self._observation[2][:, :3]
 
     @property
-    def w_WB_B(self) -> Array:
+    def w_WB_B(self) -> Array:  # noqa: N802
         """(n, 3) angular velocities of the bodies, body axes [rad/s]."""
         return self._observation[2][:, 3:]
 

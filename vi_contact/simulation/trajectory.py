@@ -54,6 +54,8 @@ class Trajectory:
     ledger: Ledger
     iterations: Array
     """(N,) Newton iterations."""
+    parts: Array
+    """(N,) smaller steps that each step took: more than one where the whole did not converge."""
     status: Status
     """Of the last step tried; the trajectory ends before a step that failed."""
     wall_time: float

@@ -41,6 +41,11 @@ class SolverOptions:
     """Largest loop error accepted [m or rad]; machined joints have a play of 1e-5 m."""
     max_iterations: int = 30
     """Newton iterations; smooth motion needs one to three."""
+    max_halvings: int = 4
+    """A step that does not converge is taken in halves, those in halves again, up to so often.
+
+    Zero turns it off: such a step then fails at once.
+    """
 
 
 def pack(robot: Robot) -> _core.Model:
@@ -106,7 +111,7 @@ def _frames(connection: Connection) -> Array:
 
 
 def _drives(robot: Robot) -> list[list[float]]:
-    """Per velocity coordinate: input, damping, armature, effort, velocity, motor's stall, slope, peak."""
+    """Per velocity coordinate: input, damping, armature, effort, velocity; stall, slope, peak."""
     inputs = {int(dof): index for index, dof in enumerate(robot.actuated_dofs)}
     motors = {motor.joint: motor for motor in robot.motors}
     rows: list[list[float]] = []
@@ -133,7 +138,9 @@ def _numbers(rows: list[list[float]] | list[Array], columns: int) -> Array:
     return np.array(rows, dtype=np.float64).reshape(-1, columns)
 
 
-def _integers(rows: list[list[int]], columns: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+def _integers(
+    rows: list[list[int]], columns: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
     return np.array(rows, dtype=np.int32).reshape(-1, columns)
 
 
@@ -148,4 +155,5 @@ def make_stepper(
         options.momentum_tolerance,
         options.closure_tolerance,
         options.max_iterations,
+        options.max_halvings,
     )

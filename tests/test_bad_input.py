@@ -1,0 +1,208 @@
+"""Bad input raises clear errors and leaves the state as it was."""
+
+import numpy as np
+import pytest
+from motion import bare, chain_urdf
+
+import vi_contact as vc
+from vi_contact import errors
+
+
+@pytest.fixture(scope="module")
+def hopper():
+    return bare(vc.load_robot("fly_hopper"))
+
+
+@pytest.fixture
+def sim(hopper):
+    sim = vc.Simulator(hopper, 0.01)
+    sim.step([0.01, 0.0])
+    return sim
+
+
+def assert_untouched(sim, call, error, match):
+    before = sim.snapshot()
+    with pytest.raises(error, match=match) as caught:
+        call()
+    assert isinstance(caught.value, vc.ViContactError)
+    after = sim.snapshot()
+    assert before.time == after.time
+    assert np.array_equal(before.numbers, after.numbers)
+    follow = sim.step().q
+    sim.restore(before)
+    assert np.array_equal(sim.step().q, follow)
+    return caught.value
+
+
+@pytest.mark.parametrize("time_step", [0.0, -0.01, np.nan, np.inf, "fast", None])
+def test_time_step(hopper, time_step):
+    with pytest.raises(errors.TimeStepError, match="time step is"):
+        vc.Simulator(hopper, time_step)
+
+
+@pytest.mark.parametrize("gravity", [(0.0, 9.81), (0.0, 0.0, np.nan), "down"])
+def test_gravity(hopper, gravity):
+    with pytest.raises(errors.ArrayError, match="gravity"):
+        vc.Simulator(hopper, gravity=gravity)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"momentum_tolerance": 0.0},
+        {"closure_tolerance": np.nan},
+        {"max_iterations": 0},
+        {"max_halvings": -1},
+    ],
+)
+def test_options(hopper, option):
+    with pytest.raises(errors.OptionError, match=next(iter(option))):
+        vc.Simulator(hopper, options=vc.SolverOptions(**option))
+
+
+@pytest.mark.parametrize(
+    ("tau", "match"),
+    [
+        ([1.0], r"shape \(1,\), needed is \(2,\)"),
+        ([[1.0, 2.0]], "needed is"),
+        (np.zeros(3), "needed is"),
+        ([np.nan, 0.0], "entry 0 is not finite"),
+        (np.array([0.0, np.inf]), "entry 1 is not finite"),
+        (np.array([np.inf, -np.inf]), "entry 0 is not finite"),
+        ("full", "2 numbers"),
+    ],
+)
+def test_torque(sim, tau, match):
+    assert_untouched(sim, lambda: sim.step(tau), errors.ArrayError, match)
+    assert_untouched(sim, lambda: sim.run(0.1, lambda _: tau), errors.ArrayError, match)
+
+
+@pytest.mark.parametrize(
+    ("wrenches", "error", "match"),
+    [
+        ({"foot": np.zeros(6)}, errors.LinkNotFoundError, "no link 'foot'; .*link_0"),
+        ({"base": np.zeros(3)}, errors.ArrayError, r"wrenches\['base'\].*needed is \(6,\)"),
+        ({"base": [0, 0, 0, 0, 0, np.nan]}, errors.ArrayError, "not finite"),
+    ],
+)
+def test_wrenches(sim, wrenches, error, match):
+    assert_untouched(sim, lambda: sim.step(wrenches=wrenches), error, match)
+
+
+def test_wrench_on_the_world(tmp_path):
+    sim = vc.Simulator(vc.load_robot(chain_urdf(tmp_path, 1)))
+    assert_untouched(
+        sim, lambda: sim.step(wrenches={"world": np.zeros(6)}), errors.ArrayError, "fixed to the"
+    )
+
+
+@pytest.mark.parametrize("duration", [-1.0, np.nan, np.inf])
+def test_duration(sim, duration):
+    assert_untouched(sim, lambda: sim.run(duration), errors.TimeStepError, "duration")
+
+
+def test_start(sim, hopper):
+    q, v = hopper.neutral(), np.zeros(hopper.nv)
+    assert_untouched(sim, lambda: sim.reset(q[:-1]), errors.ArrayError, "argument 'q'")
+    assert_untouched(sim, lambda: sim.reset(q, v[:-1]), errors.ArrayError, "argument 'v'")
+    assert_untouched(sim, lambda: sim.reset(q, v * np.nan), errors.ArrayError, "not finite")
+    assert_untouched(sim, lambda: sim.reset(q, v, np.inf), errors.TimeStepError, "start time")
+
+
+def test_open_loop_at_reset(sim, hopper):
+    q = hopper.neutral()
+    q[8] += 0.01
+    error = assert_untouched(sim, lambda: sim.reset(q), errors.OpenLoopError, "'loop' is open by")
+    assert error.gaps["loop"] == pytest.approx(hopper.loop_error(q))
+    assert "close_loops" in str(error)
+
+
+def test_rotation_too_fast_at_reset(sim, hopper):
+    v = np.zeros(hopper.nv)
+    v[4] = 250.0
+    error = assert_untouched(
+        sim, lambda: sim.reset(v=v), errors.RotationTooFastError, r"turns at 250 rad/s.*200 rad/s"
+    )
+    assert error.body in {body.name for body in hopper.bodies}
+    assert "time step below 0.002 s" in str(error)
+    vc.Simulator(hopper, 0.002).reset(v=v)  # the advice works
+
+
+def test_rotation_too_fast_in_a_step(tmp_path):
+    pendulum = vc.load_robot(chain_urdf(tmp_path, 1))
+    options = vc.SolverOptions(max_halvings=0)
+    sim = vc.Simulator(pendulum, 0.01, options=options)
+    error = assert_untouched(
+        sim, lambda: sim.step([1e5]), errors.StepFailedError, "'link_0' would turn by half a turn"
+    )
+    assert error.status == "ROTATION"
+    assert error.time == 0.0
+    assert error.residual > 0.0
+    assert "time_step=" in str(error)
+
+
+def test_failed_step_ends_a_run(tmp_path):
+    pendulum = vc.load_robot(chain_urdf(tmp_path, 1))
+    sim = vc.Simulator(pendulum, 0.01)
+
+    def kick(state):
+        return np.array([1e9 if state.time > 0.045 else 0.0])
+
+    trajectory = sim.run(0.1, kick, throw=False)
+    assert len(trajectory) == 5
+    assert trajectory.status is not vc.Status.CONVERGED
+    assert sim.state.time == pytest.approx(0.05)
+    assert np.array_equal(sim.state.q, trajectory.q[-1])
+    with pytest.raises(errors.StepFailedError):
+        sim.run(0.1, kick)
+    sim.run(0.1)  # and it goes on
+
+
+def test_difficult_step_is_split_and_says_so(tmp_path):
+    pendulum = vc.load_robot(chain_urdf(tmp_path, 1))
+    sim = vc.Simulator(pendulum, 0.1)
+    sim.reset(v=[19.0])
+    state = sim.step([1.0])
+    assert sim.info.parts > 1
+    fine = vc.Simulator(pendulum, 0.0001)
+    fine.reset(v=[19.0])
+    assert state.v == pytest.approx(fine.run(0.1, lambda _: [1.0]).v[-1], rel=0.05)
+
+
+def test_overflow_is_found(tmp_path):
+    pendulum = vc.load_robot(chain_urdf(tmp_path, 1))
+    sim = vc.Simulator(pendulum, 0.01)
+    assert_untouched(sim, lambda: sim.step([1e308]), errors.StepFailedError, "failed")
+
+
+def test_snapshot_of_another_robot(sim, tmp_path):
+    other = vc.Simulator(vc.load_robot(chain_urdf(tmp_path, 1)))
+    assert_untouched(sim, lambda: sim.restore(other.snapshot()), errors.ArrayError, "another robot")
+
+
+def test_trajectory_files(tmp_path):
+    with pytest.raises(errors.TrajectoryFileError, match="no file"):
+        vc.Trajectory.load(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(errors.TrajectoryFileError, match="not a saved trajectory"):
+        vc.Trajectory.load(tmp_path / "text.npz")
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    with pytest.raises(errors.TrajectoryFileError, match="not a trajectory"):
+        vc.Trajectory.load(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"tau": np.zeros((4, 3))}, errors.ArrayError, "tau"),
+        ({"tau": np.full((4, 2), np.nan)}, errors.ArrayError, "not finite"),
+        ({"q": np.zeros((2, 3))}, errors.ArrayError, "argument 'q'"),
+        ({"v": np.zeros((3, 10)), "tau": np.zeros((2, 4, 2))}, errors.ArrayError, "different"),
+        ({"threads": 0}, errors.OptionError, "threads"),
+        ({"time_step": -1.0}, errors.TimeStepError, "time step"),
+    ],
+)
+def test_rollout(hopper, changes, error, match):
+    arguments = {"time_step": 0.01, "q": hopper.neutral(), "v": None, "tau": np.zeros((4, 2))}
+    with pytest.raises(error, match=match):
+        vc.rollout(hopper, **(arguments | changes))
