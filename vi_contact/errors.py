@@ -214,6 +214,34 @@ class StepFailedError(ViContactError):
         )
 
 
+class GroundError(ViContactError):
+    """A ground that cannot be: friction below zero, restitution above one, no normal."""
+
+
+class PenetrationError(ViContactError):
+    """A start with a contact below the ground; `contact` and `depth` [m] say which and how far."""
+
+    def __init__(self, robot: str, contact: str, depth: float) -> None:
+        self.contact = contact
+        self.depth = depth
+        super().__init__(
+            f"robot '{robot}': contact '{contact}' is {depth:.3g} m below the ground; start from "
+            "robot.on_ground(q), lower the ground or use ground=None"
+        )
+
+
+class JointLimitError(ViContactError):
+    """A start with a joint beyond its limit; `joint` says which."""
+
+    def __init__(self, robot: str, joint: str, value: float, lower: float, upper: float) -> None:
+        self.joint = joint
+        self.value = value
+        super().__init__(
+            f"robot '{robot}': joint '{joint}' starts at {value:.6g}, outside its limits "
+            f"{lower:.6g} to {upper:.6g} [rad or m]; move it inside, as robot.neutral() does"
+        )
+
+
 class TrajectoryFileError(ViContactError):
     """A file that is not a saved trajectory."""
 

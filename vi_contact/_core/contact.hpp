@@ -52,6 +52,7 @@ class Contacts {
     memory.resize(count_);
     is_near_.assign(count_, 0);
     near.reserve(count_);
+    touches.reserve(count_);
     root_mass_.assign(model.size(), 0.0);
     std::vector<int> root(model.size());
     for (int i = 0; i < model.size(); ++i) {
@@ -98,6 +99,48 @@ class Contacts {
       }
     }
     forget_far();
+  }
+
+  // The contacts closed in the last step, at one node: for velocities instead of increments.
+  void select_closed(const Frames& frames) {
+    for (const Near& c : near) is_near_[c.index] = 0;
+    near.clear();
+    for (int i = 0; i < model_.size(); ++i) {
+      for (int j = first_[i]; j < first_[i + 1]; ++j) {
+        if (!(memory[order_[j]].n > 0.0)) continue;
+        add(order_[j], frames[i], 1.0);
+        Near& c = near.back();
+        c.normal.n = 0.0, c.friction.b.setZero();
+        c.right = c.left;
+      }
+    }
+  }
+
+  // Velocities of the selected contacts, from the twists of the last solution.
+  void evaluate_velocities(const Elimination& tree) {
+    for (Near& c : near) {
+      const Vector3 u = motion(c, tree);
+      c.normal.g = u[0];
+      c.friction.d = u.tail<2>();
+    }
+  }
+
+  // f += J' (impulse + c + C u): the right-hand side whose solution is the next velocity.
+  void add_velocity_answers(std::vector<Wrench>& f) const {
+    for (const Near& c : near) {
+      const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
+      add_wrench(c, impulse(c) + c.c + c.C * u, f[c.link]);
+    }
+  }
+  void change_by_velocities(const Elimination& tree) {
+    for (Near& c : near) {
+      const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
+      c.change = c.c - c.C * (motion(c, tree) - u);
+    }
+    take_step(1.0);
+  }
+  void add_node_blocks(Elimination& tree) {
+    for (Near& c : near) add_block(c, tree);
   }
 
   // Adds the contacts outside the selection that lie below the ground; false if there is none.
@@ -194,14 +237,19 @@ class Contacts {
                   Elimination& tree) {
     for (Near& c : near) {
       set_right_rows(c, frames0, frames1, turns);
-      if (c.C.isZero(0.0)) continue;
-      Block6& K = tree.stiffen(c.link);
-      const Rows3 CD = c.C * D_, CA = c.C * c.right;
-      K.ll.noalias() += D_.transpose() * CD;
-      K.la.noalias() += D_.transpose() * CA;
-      K.al.noalias() += c.left.transpose() * CD;
-      K.aa.noalias() += c.left.transpose() * CA;
+      add_block(c, tree);
     }
+  }
+
+  // K += J0' C J1
+  void add_block(const Near& c, Elimination& tree) const {
+    if (c.C.isZero(0.0)) return;
+    Block6& K = tree.stiffen(c.link);
+    const Rows3 CD = c.C * D_, CA = c.C * c.right;
+    K.ll.noalias() += D_.transpose() * CD;
+    K.la.noalias() += D_.transpose() * CA;
+    K.al.noalias() += c.left.transpose() * CD;
+    K.aa.noalias() += c.left.transpose() * CA;
   }
 
   // f -= J0' c: what the laws ask for where nothing moves.
@@ -307,6 +355,28 @@ class Contacts {
     for (Near& c : near) load(c, factor);
   }
 
+  // What touched since the last `begin_log`: contact, world impulse, whether it slid.
+  struct Touch {
+    int index;
+    Vector3 impulse;
+    bool sliding;
+  };
+  std::vector<Touch> touches;
+
+  bool any_closed() const {
+    return std::any_of(memory.begin(), memory.end(), [](const Memory& m) { return m.n > 0.0; });
+  }
+  int closed() const {
+    int count = 0;
+    for (const Near& c : near) count += memory[c.index].n > 0.0;
+    return count;
+  }
+
+  // A step of another length has impulses of another size.
+  void scale(double factor) {
+    for (Memory& m : memory) m.n *= factor, m.b1 *= factor, m.b2 *= factor;
+  }
+
   // Whether the set of closed contacts is another than before; writes the memory.
   bool commit() {
     bool changed = false;
@@ -320,8 +390,15 @@ class Contacts {
       m.b1 = closed ? c.friction.b.x() : 0.0, m.b2 = closed ? c.friction.b.y() : 0.0;
       m.anchor1 = sticks ? c.friction.d.x() : 0.0, m.anchor2 = sticks ? c.friction.d.y() : 0.0;
       m.sliding = closed && !sticks ? 1.0 : 0.0;
+      if (closed) touches.push_back({c.index, world_impulse(c), !sticks});
     }
     return changed;
+  }
+
+  void set_selection(const std::vector<Near>& selected) {
+    for (const Near& c : near) is_near_[c.index] = 0;
+    near = selected;
+    for (const Near& c : near) is_near_[c.index] = 1;
   }
 
   void forget() {
@@ -362,7 +439,7 @@ class Contacts {
 
   void add(int k, const Frame& frame, double h) {
     const ContactPoint& contact = model_.contacts[k];
-    Near c;
+    Near& c = near.emplace_back();
     c.index = k, c.link = contact.link;
     c.mu = contact.friction, c.radius = contact.radius, c.point = contact.p;
     c.R = root_mass_[c.link] / h;
@@ -371,7 +448,6 @@ class Contacts {
     c.centre0 = frame.p + lever;
     c.left = rows_at(lever - contact.radius * ground_.normal);
     load(c, 1.0);
-    near.push_back(c);
     is_near_[k] = 1;
   }
 

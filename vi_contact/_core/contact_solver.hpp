@@ -1,17 +1,17 @@
 // The step with contacts: semismooth Newton first, with a line search if it cycles, an interior
 // point behind it. All of them move the same unknowns: joint increments and impulses.
 //
-// System is the stepper; what is used of it:
-//   measure_momentum()   residual r at x1 -> whether the rotations exist
-//   factor_with_laws(), direction_with_laws(), take(a)
+// System holds the unknowns; see `StepWithLaws`:
+//   distance(interior, kappa)    evaluates at the current iterate
+//   linearise(interior, kappa)   the laws; a number that tells which of them act
+//   factor(), direction()        the linear system and its solution
+//   find_changes(...)            of the impulses; the longest step that stays inside the cones
+//   take(a, interior, kappa)     goes a times the direction from where `begin_search` was called
 #pragma once
 
 #include "laws.hpp"
 
 namespace vi_contact {
-
-// Which of the methods solved a step; `parts` stands for smaller steps.
-enum class Method { newton, line_search, interior, parts };
 
 inline constexpr int newton_limit = 12;        // iterations of Newton's method alone
 inline constexpr int line_search_limit = 30;   // with the line search
@@ -50,11 +50,11 @@ class ContactSolver {
       ++iterations;
       const unsigned long is = s_.linearise(false, 0.0);
       if (!factored || is != pattern || !(now.size * 50.0 < last)) {
-        factored = s_.factor_with_laws();
+        factored = s_.factor();
         if (!factored) return false;
         pattern = is;
       }
-      s_.direction_with_laws();
+      s_.direction();
       s_.find_changes(false, 0.0);
       last = now.size;
       s_.begin_search();
@@ -86,8 +86,8 @@ class ContactSolver {
       if (kappa <= last_kappa && now.size <= 1.0) return true;
       ++iterations;
       s_.linearise(true, kappa);
-      if (!s_.factor_with_laws()) return false;
-      s_.direction_with_laws();
+      if (!s_.factor()) return false;
+      s_.direction();
       double a = s_.find_changes(true, kappa);
       s_.begin_search();
       const double bar = now.merit;

@@ -24,6 +24,12 @@ struct Laws {
     contacts.subtract_forces(f);
     joints.subtract_forces(r);
   }
+  void add_forces(std::vector<Wrench>& f, double* r) const {
+    for (const Contacts::Near& c : contacts.near) {
+      contacts.add_wrench(c, Contacts::impulse(c), f[c.link]);
+    }
+    for (const JointLaws::Entry& e : joints.entries) r[e.v] += e.impulse();
+  }
   unsigned long linearise_newton() {
     return contacts.linearise_newton() * 31UL + joints.linearise_newton();
   }
@@ -63,6 +69,9 @@ struct Laws {
     const bool contact = contacts.commit(), joint = joints.commit();
     return contact || joint;
   }
+  // Whether the velocity at the node needs them.
+  bool act() const { return contacts.any_closed() || joints.act(); }
+  void scale(double factor) { contacts.scale(factor), joints.scale(factor); }
   void forget() { contacts.forget(), joints.forget(); }
   int state_size() const { return contacts.state_size() + joints.state_size(); }
   void get_state(double* out) const {

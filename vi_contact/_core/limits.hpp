@@ -26,6 +26,7 @@ class JointLaws {
     bool sliding = false, sticking = false, closed = false;  // in the last step
     Unilateral low, high;
     Friction friction;
+    double kept_low = 0.0, kept_high = 0.0, kept_friction = 0.0;
     double change_low, change_high, slack_low, slack_high, change_psi, change_slip;
     double c_low, C_low, c_high, C_high, c_friction, C_friction, change_friction;
 
@@ -52,13 +53,12 @@ class JointLaws {
       const Drive& drive = model.drives[link.v];
       const bool limited = !link.unbounded && (drive.lower > -infinity || drive.upper < infinity);
       if (!limited && !(drive.friction > 0.0)) continue;
-      Entry e;
+      Entry& e = entries.emplace_back();
       e.link = i, e.v = link.v, e.c = link.c;
       e.lower = link.unbounded ? -infinity : drive.lower;
       e.upper = link.unbounded ? infinity : drive.upper;
       e.torque = drive.friction;
       e.inertia = std::max(inertia[i] + drive.armature, 1e-12);
-      entries.push_back(e);
     }
   }
 
@@ -219,6 +219,56 @@ class JointLaws {
     return largest;
   }
 
+  // ------------------------------------------------------------------------------- velocities
+  // At a node: limits that were reached hold, friction of half a step acts.
+  void begin_velocities(double h) {
+    for (Entry& e : entries) {
+      e.kept_low = e.low.n, e.kept_high = e.high.n, e.kept_friction = e.friction.b.x();
+      e.R = e.inertia;
+      e.hard = limit_hardness * e.R;
+      e.bound = e.sliding || e.sticking ? 0.5 * h * e.torque : 0.0;
+      e.low.n = e.high.n = 0.0;
+      e.friction.b.setZero();
+      e.low.g = e.high.g = e.friction.d.x() = 0.0;
+    }
+  }
+  void end_velocities() {
+    for (Entry& e : entries) {
+      e.low.n = e.kept_low, e.high.n = e.kept_high, e.friction.b.x() = e.kept_friction;
+    }
+  }
+  void evaluate_velocities(const double* v) {
+    for (Entry& e : entries) {
+      e.low.g = e.kept_low > 0.0 ? v[e.v] : infinity;
+      e.high.g = e.kept_high > 0.0 ? -v[e.v] : infinity;
+      e.friction.d.x() = v[e.v];
+    }
+  }
+  void add_velocity_answers(const double* v, double* p) const {
+    for (const Entry& e : entries) {
+      p[e.v] += e.impulse() + e.c_low - e.c_high + e.c_friction +
+                (e.C_low + e.C_high + e.C_friction) * v[e.v];
+    }
+  }
+  // From velocities v to w.
+  void change_by_velocities(const double* v, const double* w) {
+    for (Entry& e : entries) {
+      const double dv = w[e.v] - v[e.v];
+      e.low.n += e.c_low - e.C_low * dv;
+      e.high.n += e.c_high + e.C_high * dv;
+      e.friction.b.x() += e.c_friction - e.C_friction * dv;
+    }
+  }
+  bool act() const {
+    for (const Entry& e : entries) {
+      if (e.low.n > 0.0 || e.high.n > 0.0 || e.sliding || e.sticking) return true;
+    }
+    return false;
+  }
+  void scale(double factor) {
+    for (Entry& e : entries) e.low.n *= factor, e.high.n *= factor, e.friction.b *= factor;
+  }
+
   // ------------------------------------------------------------------------------- steps
   bool commit() {
     bool changed = false;
@@ -253,6 +303,12 @@ class JointLaws {
       e.low.n = *in++, e.high.n = *in++, e.friction.b.x() = *in++, e.anchor = *in++;
       const int flags = static_cast<int>(*in++);
       e.sliding = flags & 1, e.sticking = flags & 2, e.closed = flags & 4;
+    }
+  }
+  void load_impulses(const double* in) {
+    for (Entry& e : entries) {
+      e.low.n = in[0], e.high.n = in[1], e.friction.b.x() = in[2];
+      in += memory_size;
     }
   }
   int state_size() const { return memory_size * static_cast<int>(entries.size()); }

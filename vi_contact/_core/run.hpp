@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "step.hpp"
+#include "contact_step.hpp"
 
 namespace vi_contact {
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "closure.hpp"
+#include "laws.hpp"
 
 namespace vi_contact {
 
@@ -22,7 +23,12 @@ struct Settings {
   double closure_tolerance = 1e-12;
   int max_iterations = 30;
   int max_halvings = 4;
+  double contact_tolerance = 1e-12;
+  Ground ground = {};
 };
+
+// What solved a step: Newton's method, its line search, the interior point.
+enum class Method { newton, line_search, interior };
 
 // What one step did; energies in [J].
 struct StepReport {
@@ -32,6 +38,8 @@ struct StepReport {
   double closure = 0.0;   // largest loop error [m or rad]
   int body = world;       // the body that turns too fast, if any
   int parts = 1;          // how many smaller steps it took
+  int contacts = 0;       // closed ones
+  Method method = Method::newton;
 };
 
 struct Work {
@@ -46,6 +54,8 @@ inline constexpr double fall_to_keep_factors = 50.0;
 inline constexpr int most_halvings = 8;
 
 class Stepper {
+  friend class StepWithLaws;
+
  public:
   Stepper(const Model& model, double time_step, const Vector3& gravity, const Settings& settings)
       : model_(model),
@@ -76,8 +86,14 @@ class Stepper {
         v_after_(VectorX::Zero(model.nv)),
         torque_(VectorX::Zero(model.nv)),
         tau_(VectorX::Zero(model.nu)),
-        saturated_(VectorX::Zero(model.nu)) {
+        saturated_(VectorX::Zero(model.nu)),
+        laws_(model, settings.ground, zero_frames(model)) {
     for (const Link& link : model.links) quaternion_identity(link);
+    with_laws_ = laws_.exist();
+    if (!laws_.joints.entries.empty()) driven_ = true;
+    warm_ = VectorX::Zero(laws_.state_size());
+    rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
+    guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
       if (drive.input >= 0 || drive.damping != 0.0 || drive.armature != 0.0) {
@@ -94,13 +110,15 @@ class Stepper {
   const Model& model() const { return model_; }
 
   // ------------------------------------------------------------------------------- state
-  // The whole state as numbers: coordinates, momenta, the last two increments, their count.
-  int state_size() const { return model_.nc + 3 * model_.nv + 1; }
+  // The whole state as numbers: coordinates, momenta, the last two increments, their count, and
+  // what contacts and joints remember.
+  int state_size() const { return model_.nc + 3 * model_.nv + 1 + laws_.state_size(); }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
     put(x0_), put(p0_), put(delta_), put(delta_old_);
     *out = history_;
+    laws_.get_state(out + 1);
   }
 
   void set_state(const double* in) {
@@ -110,6 +128,7 @@ class Stepper {
     };
     take(x0_), take(p0_), take(delta_), take(delta_old_);
     history_ = static_cast<int>(*in);
+    laws_.set_state(in + 1);
     load_frames();
   }
 
@@ -119,6 +138,7 @@ class Stepper {
     settle_mimic_turns(x0_.data());
     normalise_quaternions();
     history_ = 0;
+    laws_.forget();
     delta_.setZero(), delta_old_.setZero();
     load_frames();
     apply_mass_matrix(frames0_, v, p0_.data());
@@ -129,30 +149,12 @@ class Stepper {
 
   void get_q(double* q) const { q_of_coordinates(model_, x0_.data(), q); }
 
-  // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0.
+  // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0, and
+  // on what is in contact.
   bool get_v(double* v) {
-    tree_.kappa.setZero();
-    for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
-    for (const Link& link : model_.links) {
-      for (int j = 0; j < link.nv; ++j) {
-        const double armature = model_.drives[link.v + j].armature;
-        if (link.dense < 0) {
-          tree_.kappa[link.v] = armature;
-        } else {
-          tree_.kappa_dense[link.dense](j, j) = armature;
-        }
-      }
-    }
-    if (!tree_.factor_mass(frames0_)) return false;
-    if (closure_.holonomic() == 0) {
-      r_ = -p0_;
-      tree_.solve(r_.data(), nullptr, v);
-      return true;
-    }
-    closure_.evaluate(frames0_, x0_.data(), h_, true);
-    if (!closure_.factor(tree_, 1.0, closure_.holonomic())) return false;
-    closure_.project(tree_, p0_, v);
-    return true;
+    if (with_laws_ && laws_.act()) return velocities_with_laws(v);
+    set_mass_tangents();
+    return factor_mass() && solve_mass(p0_, v);
   }
 
   // Largest |w| of a body at the node, and which.
@@ -175,10 +177,12 @@ class Stepper {
   StepReport step(const double* tau, const double* wrenches) {
     work_ = Work();
     was_split_ = false;
+    laws_.contacts.touches.clear();
     StepReport report = interval(tau, wrenches);
     if (report.status == Status::converged || settings_.max_halvings == 0) return report;
     get_state(saved_.data());
     was_split_ = true;
+    laws_.contacts.touches.clear();
     if (keep_books) get_v(v_before_.data());
     const double whole = h_;
     StepReport parts;
@@ -230,14 +234,70 @@ class Stepper {
 
   int row_count() const { return closure_.size(); }
 
+  // Depth of the deepest contact below the ground at the node [m], and which.
+  std::pair<double, int> deepest_contact() const { return laws_.contacts.deepest(frames0_); }
+  const std::vector<Contacts::Touch>& touches() const { return laws_.contacts.touches; }
+
  private:
+  void solve_with_laws(StepReport& report);
+  bool velocities_with_laws(double* v);
+
   StepReport interval(const double* tau, const double* wrenches) {
     begin(tau, wrenches);
     predict();
     StepReport report;
-    solve(report);
+    if (with_laws_) {
+      solve_with_laws(report);
+    } else {
+      solve(report);
+    }
     if (report.status == Status::converged) commit();
+    report.contacts = laws_.contacts.closed();
     return report;
+  }
+
+  static Frames zero_frames(const Model& model) {
+    VectorX x = VectorX::Zero(model.nc);
+    for (const Link& link : model.links) {
+      if (link.kind == JointKind::floating) x[link.c + 6] = 1.0;
+      if (link.kind == JointKind::spherical) x[link.c + 3] = 1.0;
+    }
+    Frames frames(model.size());
+    forward_kinematics(model, x.data(), frames);
+    return frames;
+  }
+
+  void set_mass_tangents() {
+    tree_.kappa.setZero();
+    for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
+    for (const Link& link : model_.links) {
+      for (int j = 0; j < link.nv; ++j) {
+        const double armature = model_.drives[link.v + j].armature;
+        if (link.dense < 0) {
+          tree_.kappa[link.v] = armature;
+        } else {
+          tree_.kappa_dense[link.dense](j, j) = armature;
+        }
+      }
+    }
+  }
+
+  bool factor_mass() {
+    if (!tree_.factor_mass(frames0_)) return false;
+    if (closure_.holonomic() == 0) return true;
+    closure_.evaluate(frames0_, x0_.data(), h_, true);
+    return closure_.factor(tree_, 1.0, closure_.holonomic());
+  }
+
+  // M v = p + G' mu, G v = 0
+  bool solve_mass(const VectorX& p, double* v) {
+    if (closure_.holonomic() > 0) {
+      closure_.project(tree_, p, v);
+    } else {
+      dq_ = -p;
+      tree_.solve(dq_.data(), nullptr, v);
+    }
+    return true;
   }
 
   // The interval that failed, in two halves. Leaves h as it was in the last part.
@@ -253,6 +313,8 @@ class Stepper {
         ++sum.parts;
         sum.residual = std::max(sum.residual, report.residual);
         sum.closure = report.closure;
+        sum.contacts = report.contacts;
+        sum.method = std::max(sum.method, report.method);
         if (keep_books) add_work();
       } else if (depth >= settings_.max_halvings || !halves(tau, wrenches, depth + 1, sum)) {
         return false;
@@ -262,6 +324,7 @@ class Stepper {
   }
 
   void set_step(double h) {
+    laws_.scale(h / h_);
     h_ = h;
     inverse_h_ = 1.0 / h;
     spring_impulses(frames0_, spring0_);
@@ -498,6 +561,10 @@ class Stepper {
       closure_.evaluate(frames1_, x1_.data(), h_, false);
       closure_.subtract_forces(f_, r_.data());
     }
+    if (with_laws_) {
+      laws_.evaluate(frames0_, frames1_, turns_, x1_.data());
+      laws_.subtract_forces(f_, r_.data());
+    }
     project(frames0_, f_, r_.data());
     if (driven_) joint_forces();
     return exists;
@@ -656,6 +723,7 @@ class Stepper {
     std::swap(delta_old_, delta_);
     std::swap(delta_, dq_);
     history_ = std::min(history_ + 1, 2);
+    if (with_laws_ && laws_.commit()) history_ = 1;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
@@ -768,6 +836,7 @@ class Stepper {
       f_[i].linear += half_[i].linear;
       f_[i].angular += half_[i].angular;
     }
+    if (left && with_laws_) laws_.add_forces(f_, out.data());
     if (left && closure_.size() > 0) {
       closure_.add_left_forces(f_, out.data());
     } else if (closure_.size() > closure_.holonomic()) {
@@ -895,7 +964,9 @@ class Stepper {
   double reach_ = 0.0;
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
-  bool has_bias_ = false, driven_ = false;
+  bool has_bias_ = false, driven_ = false, with_laws_ = false;
+  Laws laws_;
+  VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
   int history_ = 0;
 };
 

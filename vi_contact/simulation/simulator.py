@@ -21,6 +21,7 @@ from vi_contact.errors import (
     StepFailedError,
     TimeStepError,
 )
+from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot, check_array
@@ -34,8 +35,10 @@ Controller = Callable[[State], ArrayLike]
 OPEN_LOOP_TOLERANCE = 1e-8
 """Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
 
-Report = tuple[int, int, float, float, int, int]
+Report = tuple[int, int, float, float, int, int, int, int]
 """Of a compiled step: status, iterations, residual, loop error, body at fault, parts."""
+
+METHODS = ("newton", "line search", "interior point")
 
 STEPS_PER_CALL = 10_000
 """Longest compiled call, so that Ctrl-C and the progress bar come through."""
@@ -53,6 +56,10 @@ class StepInfo:
     """Largest loop error [m or rad]."""
     parts: int
     """Smaller steps that it took; more than one if the step as a whole did not converge."""
+    contacts: int
+    """Closed contacts."""
+    method: str
+    """What solved it: "newton", or behind it "line search" or "interior point"."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
 
@@ -80,22 +87,24 @@ class Simulator:
         self,
         robot: Robot,
         time_step: float = 0.01,
+        ground: Ground | None = Ground(),  # noqa: B008 - immutable
         gravity: ArrayLike = (0.0, 0.0, -9.81),
         options: SolverOptions | None = None,
     ) -> None:
         self.robot = robot
+        self.ground = ground
         self.time_step = check_time_step(time_step)
         self.gravity = read_only(check_array("gravity", gravity, 3))
         self.options = check_options(options or SolverOptions())
-        self._stepper = make_stepper(robot, self.time_step, self.gravity, self.options)
-        self._observer = make_stepper(robot, self.time_step, self.gravity, self.options)
+        self._stepper = make_stepper(robot, self.time_step, self.gravity, self.options, ground)
+        self._observer = make_stepper(robot, self.time_step, self.gravity, self.options, ground)
         self._nu = robot.nu
         self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
         self._names = [
             joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)
         ]
-        self._report = (0, 0, 0.0, 0.0, WORLD, 1)
+        self._report = (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         self.reset()
 
     # ------------------------------------------------------------ state
@@ -107,11 +116,14 @@ class Simulator:
     @property
     def info(self) -> StepInfo:
         """What the last step did."""
-        status, iterations, residual, closure_error, _, parts = self._report
+        status, iterations, residual, closure_error, _, parts, contacts, method = self._report
         applied, saturated = np.empty(self._nu), np.empty(self._nu)
         self._stepper.get_tau(applied, saturated)
         names = tuple(name for name, on in zip(self._names, saturated, strict=True) if on)
-        return StepInfo(Status(status), iterations, residual, closure_error, parts, names)
+        return StepInfo(
+            Status(status), iterations, residual, closure_error, parts, contacts, METHODS[method],
+            names,
+        )  # fmt: skip
 
     def reset(
         self, q: ArrayLike | None = None, v: ArrayLike | None = None, time: float = 0.0
@@ -203,7 +215,7 @@ class Simulator:
         bar = _ProgressBar(steps) if progress else None
         if controller is not None and hasattr(controller, "reset"):
             controller.reset()
-        done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1)
+        done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         if steps == 0:
             record.run(self._stepper, 0, 0, None)
         while done < steps and report[0] == Status.CONVERGED:

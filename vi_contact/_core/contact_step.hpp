@@ -1,0 +1,265 @@
+// Contacts, joint limits and joint friction in the step, and in the velocities of the nodes.
+#pragma once
+
+#include "contact_solver.hpp"
+#include "step.hpp"
+
+namespace vi_contact {
+
+// A closed contact approaches slower than this many free falls of one step: no bounce.
+inline constexpr double bounce_threshold = 2.0;
+
+// The unknowns of one interval, for `ContactSolver`.
+class StepWithLaws {
+ public:
+  explicit StepWithLaws(Stepper& stepper) : s_(stepper), laws_(stepper.laws_) {}
+
+  // Solves the interval that `begin` and `predict` have prepared.
+  void solve(StepReport& report) {
+    gravity_ = s_.gravity_.norm();
+    laws_.joints.begin(s_.x0_.data(), s_.h_);
+    forward_kinematics(s_.model_, s_.x1_.data(), s_.frames1_);
+    laws_.contacts.select(s_.frames0_, s_.frames1_, s_.h_, gravity_);
+    s_.guess_ = s_.x1_;
+    laws_.get_state(s_.warm_.data());
+    report.status = Status::max_iterations;
+    for (int round = 0; round < 10; ++round) {  // contacts that were thought to be far come in
+      if (!solve_selected(report)) return;
+      if (!laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance())) break;
+    }
+    if (laws_.contacts.ground().restitution > 0.0 && set_bounces()) {
+      if (!solve_selected(report)) return;
+      if (laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance())) return;
+    }
+    report.status = Status::converged;
+  }
+
+  // ------------------------------------------------------------------------------- as a System
+  Distance distance(bool interior, double kappa) {
+    Distance d;
+    d.exists = s_.evaluate();
+    const double momentum = Stepper::largest(s_.r_);
+    const double closure = s_.closure_.size() > 0 ? s_.closure_.residual(s_.h_) : 0.0;
+    d.size = std::max(momentum / s_.momentum_tolerance(), closure / s_.closure_tolerance());
+    const double M = s_.model_.mass * s_.inverse_h_;
+    double squares = s_.r_.squaredNorm() + M * M * closure * closure;
+    double error = 0.0;
+    if (interior) {
+      double product = 0.0;
+      laws_.contacts.interior_errors(kappa, product, error, squares);
+      laws_.joints.interior_errors(kappa, product, error, squares);
+      d.size = std::max(d.size, product / (0.5 * kappa));
+    } else {
+      laws_.contacts.errors(error, squares);
+      laws_.joints.errors(error, squares);
+    }
+    const double size = error / contact_tolerance();
+    if (!(size <= d.size)) d.size = size;
+    d.merit = std::sqrt(squares);
+    return d;
+  }
+
+  void start_without_motion() { s_.x1_ = s_.x0_; }
+
+  unsigned long linearise(bool interior, double kappa) {
+    if (!interior) return laws_.linearise_newton();
+    laws_.linearise_interior(kappa);
+    return 0;
+  }
+
+  bool factor() {
+    s_.set_joint_tangents();
+    s_.tree_.clear_stiff();
+    laws_.add_blocks(s_.frames0_, s_.frames1_, s_.turns_, s_.tree_);
+    const bool done =
+        s_.tree_.factor_step(s_.frames0_, s_.frames1_, s_.turns_, s_.inverse_h_) &&
+        (s_.closure_.size() == 0 || s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
+    s_.tree_.clear_stiff();
+    return done;
+  }
+
+  void direction() {
+    for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    s_.rhs_ = s_.r_;
+    laws_.subtract_answers(s_.f_, s_.rhs_.data());
+    s_.project(s_.frames0_, s_.f_, s_.rhs_.data());
+    if (s_.closure_.size() > 0) {
+      s_.lambda_ = s_.closure_.lambda;
+      s_.closure_.solve(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
+      s_.lambda_change_ = s_.closure_.lambda - s_.lambda_;
+      s_.closure_.lambda = s_.lambda_;
+    } else {
+      s_.tree_.solve(s_.rhs_.data(), nullptr, s_.dq_.data());
+    }
+  }
+
+  double find_changes(bool interior, double kappa) {
+    if (interior) return laws_.find_interior_changes(s_.tree_, s_.dq_.data(), kappa);
+    laws_.find_changes(s_.tree_, s_.dq_.data());
+    return 1.0;
+  }
+
+  void enter_interior(double scale) { laws_.enter_interior(scale); }
+
+  void begin_search() {
+    s_.trial_ = s_.x1_;
+    taken_ = 0.0;
+  }
+
+  Distance take(double a, bool interior, double kappa) {
+    s_.x1_ = s_.trial_;
+    s_.scaled_ = a * s_.dq_;
+    for (const Link& link : s_.model_.links) {
+      retract(link, s_.scaled_.data() + link.v, s_.x1_.data() + link.c);
+    }
+    if (s_.closure_.size() > 0) s_.closure_.lambda = s_.lambda_ + a * s_.lambda_change_;
+    laws_.take_step(a - taken_, interior);
+    taken_ = a;
+    return distance(interior, kappa);
+  }
+
+  // ------------------------------------------------------------------------------- velocities
+  // M v = p + G' mu + J' c, with the laws of contact for the velocities of those contacts that
+  // were closed in the last step: what the contacts leave of the momentum at the node.
+  //
+  // A body at rest has p = -h/2 weight, the part of gravity that the next step's impulse will
+  // take; its velocity is zero.
+  bool velocities(double* v) {
+    laws_.contacts.select_closed(s_.frames0_);
+    laws_.joints.begin_velocities(s_.h_);
+    s_.tree_.clear_stiff();
+    s_.set_mass_tangents();
+    bool done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
+    unsigned long pattern = 0;
+    Eigen::Map<VectorX> velocity(v, s_.model_.nv);
+    laws_.contacts.evaluate_velocities(s_.tree_);
+    laws_.joints.evaluate_velocities(v);
+    double speed = 0.0;
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      speed = std::max(speed, std::abs(c.normal.g) + c.friction.d.norm());
+    }
+    for (int k = 0; done && k < 20; ++k) {
+      double error = 0.0, squares = 0.0;
+      laws_.contacts.errors(error, squares);
+      laws_.joints.errors(error, squares);
+      if (error <= 1e-14 * (1.0 + speed)) break;
+      const unsigned long is = laws_.linearise_newton();
+      if (k == 0 || is != pattern) {
+        pattern = is;
+        s_.set_mass_tangents();
+        laws_.contacts.add_node_blocks(s_.tree_);
+        laws_.joints.add_blocks(s_.tree_);
+        done = s_.factor_mass();
+        s_.tree_.clear_stiff();
+        if (!done) break;
+      }
+      for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+      s_.rhs_ = s_.p0_;
+      laws_.contacts.add_velocity_answers(s_.f_);
+      laws_.joints.add_velocity_answers(v, s_.rhs_.data());
+      s_.project(s_.frames0_, s_.f_, s_.rhs_.data());
+      s_.scaled_ = velocity;
+      done = s_.solve_mass(s_.rhs_, v);
+      laws_.contacts.change_by_velocities(s_.tree_);
+      laws_.joints.change_by_velocities(s_.scaled_.data(), v);
+      laws_.contacts.evaluate_velocities(s_.tree_);
+      laws_.joints.evaluate_velocities(v);
+    }
+    s_.tree_.clear_stiff();
+    laws_.joints.end_velocities();
+    return done;
+  }
+
+ private:
+  bool solve_selected(StepReport& report) {
+    ContactSolver<StepWithLaws> solver(*this);
+    bool done = solver.newton(false, newton_limit);
+    Method method = Method::newton;
+    if (!done) {
+      method = Method::line_search;
+      start_again();
+      done = solver.newton(true, line_search_limit);
+    }
+    if (!done) {
+      method = Method::interior;
+      start_again();
+      const double scale = std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
+      const double M = s_.model_.mass * s_.inverse_h_;
+      const double last = 1e-11 * M * scale;
+      done = solver.interior(scale, M * scale * scale, last);
+      if (done) {
+        keep_interior();
+        if (!solver.newton(true, polish_limit)) {
+          take_kept();
+          distance(true, last);
+        }
+      }
+    }
+    report.iterations += solver.iterations;
+    report.residual = Stepper::largest(s_.r_);
+    report.closure = s_.closure_.error();
+    report.method = std::max(report.method, method);
+    if (!done) report.body = s_.fastest_body();
+    return done;
+  }
+
+  void start_again() {
+    s_.x1_ = s_.guess_;
+    laws_.contacts.warm_start(1.0);
+    laws_.joints.load_impulses(s_.warm_.data() + laws_.contacts.state_size());
+    if (s_.closure_.size() > 0) s_.closure_.lambda.setZero();
+  }
+
+  void keep_interior() {
+    s_.guess_ = s_.x1_;
+    kept_contacts_ = laws_.contacts.near;
+    kept_joints_ = laws_.joints.entries;
+    s_.lambda_kept_ = s_.closure_.lambda;
+  }
+  void take_kept() {
+    s_.x1_ = s_.guess_;
+    laws_.contacts.near = kept_contacts_;
+    laws_.joints.entries = kept_joints_;
+    s_.closure_.lambda = s_.lambda_kept_;
+  }
+
+  // Contacts that closed in this step and came fast leave with e times their speed:
+  //   g(q1) >= g(q0) - e h u,   u the normal velocity at the left node
+  bool set_bounces() {
+    const double e = laws_.contacts.ground().restitution;
+    bool any = false;
+    std::vector<Contacts::Near> selected = laws_.contacts.near;
+    std::vector<JointLaws::Entry> entries = laws_.joints.entries;
+    s_.get_v(s_.bounce_v_.data());
+    s_.twists(s_.frames0_, s_.bounce_v_.data());
+    const Vector3& N = laws_.contacts.ground().normal;
+    for (Contacts::Near& c : selected) {
+      const bool closes = c.normal.trial(c.R) > 0.0 && !(laws_.contacts.memory[c.index].n > 0.0);
+      if (!closes) continue;
+      const Wrench& xi = s_.f_[c.link];
+      const double u = N.dot(xi.linear + xi.angular.cross(s_.frames0_[c.link].R * c.point));
+      if (u > -bounce_threshold * gravity_ * s_.h_) continue;
+      c.target = laws_.contacts.height(c.centre0) - c.radius - e * s_.h_ * u;
+      any |= c.target > 0.0;
+    }
+    laws_.contacts.set_selection(selected);
+    laws_.joints.entries = entries;
+    if (s_.closure_.size() > 0) s_.closure_.evaluate(s_.frames0_, s_.x0_.data(), s_.h_, true);
+    return any;
+  }
+
+  double contact_tolerance() const {
+    return std::max(s_.settings_.contact_tolerance, 2e-15 * s_.reach_);
+  }
+
+  Stepper& s_;
+  Laws& laws_;
+  double gravity_ = 0.0, taken_ = 0.0;
+  std::vector<Contacts::Near> kept_contacts_;
+  std::vector<JointLaws::Entry> kept_joints_;
+};
+
+inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }
+inline bool Stepper::velocities_with_laws(double* v) { return StepWithLaws(*this).velocities(v); }
+
+}  // namespace vi_contact
