@@ -46,6 +46,14 @@ class JointNotFoundError(NameNotFoundError):
     what = "joint"
 
 
+class ContactNotFoundError(NameNotFoundError, KeyError):
+    """No contact of that name."""
+
+    what = "contact"
+
+    __str__ = Exception.__str__
+
+
 class ArrayError(ViContactError):
     """An array argument of the wrong shape, or with a value that is not finite."""
 

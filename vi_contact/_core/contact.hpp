@@ -29,6 +29,8 @@ class Contacts {
     Vector3 point;             // the centre, in the frame of the link
     Vector3 centre0, lever1;   // centre at the left node; from the link's origin at the right one
     Rows3 left, right;         // angular parts of the rows (N, t1, t2) at either node
+    Vector3 free;              // velocity without contact, at a node
+    double gap0 = 0.0;         // at the left node
     double target = 0.0;       // gap to reach, above zero after a bounce
     Vector2 anchor;
     Unilateral normal;
@@ -446,6 +448,7 @@ class Contacts {
     c.hard = contact_hardness * c.R;
     const Vector3 lever = frame.R * contact.p;
     c.centre0 = frame.p + lever;
+    c.gap0 = height(c.centre0) - c.radius;
     c.left = rows_at(lever - contact.radius * ground_.normal);
     load(c, 1.0);
     is_near_[k] = 1;

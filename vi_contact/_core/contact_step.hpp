@@ -134,6 +134,7 @@ class StepWithLaws {
     Eigen::Map<VectorX> velocity(v, s_.model_.nv);
     laws_.contacts.evaluate_velocities(s_.tree_);
     laws_.joints.evaluate_velocities(v);
+    note_free_velocities(v);
     double speed = 0.0;
     for (const Contacts::Near& c : laws_.contacts.near) {
       speed = std::max(speed, std::abs(c.normal.g) + c.friction.d.norm());
@@ -166,11 +167,76 @@ class StepWithLaws {
       laws_.joints.evaluate_velocities(v);
     }
     s_.tree_.clear_stiff();
+    book_node(v);
     laws_.joints.end_velocities();
     return done;
   }
 
+  // ------------------------------------------------------------------------------- ledger
+  // An impulse works at the mean of the velocities before and after it. Of a step's impulse n, the
+  // node's share c (that of `velocities`) has worked at the end of the step before; the rest works
+  // between the velocity u of the left node and the mean velocity of the step:
+  //
+  //   (n - c) (u + dg / h) / 2
+  void book_left() {
+    Node& node = s_.node_;
+    s_.left_friction_ = s_.left_impact_ = 0.0;
+    s_.twists(s_.frames0_, node.v.data());
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      const Wrench& xi = s_.f_[c.link];
+      const Vector3 u = laws_.contacts.directions() * xi.linear + c.left * xi.angular;
+      Vector3 share = Vector3::Zero();
+      for (const auto& [index, impulse] : node.contacts) {
+        if (index == c.index) share = impulse;
+      }
+      const double fall = c.normal.g + c.target - c.gap0;
+      const Vector2 slip = c.friction.d - c.anchor;
+      const Vector3 move(fall, slip.x(), slip.y());
+      const Vector3 work = 0.5 * (Contacts::impulse(c) - share).cwiseProduct(u + s_.inverse_h_ * move);
+      s_.left_impact_ += work[0];
+      s_.left_friction_ += work[1] + work[2];
+    }
+    for (size_t i = 0; i < laws_.joints.entries.size(); ++i) {
+      const JointLaws::Entry& e = laws_.joints.entries[i];
+      const Vector2 share = node.joints.empty() ? Vector2::Zero() : node.joints[i];
+      const double moved = s_.inverse_h_ * (e.friction.d.x() - e.anchor);
+      const double mean = 0.5 * (node.v[e.v] + moved);
+      s_.left_impact_ += (e.low.n - e.high.n - share[0]) * mean;
+      s_.left_friction_ += (e.friction.b.x() - share[1]) * mean;
+    }
+  }
+
  private:
+  void note_free_velocities(const double* v) {
+    for (Contacts::Near& c : laws_.contacts.near) {
+      c.free << c.normal.g, c.friction.d.x(), c.friction.d.y();
+    }
+    s_.free_v_ = Eigen::Map<const VectorX>(v, s_.model_.nv);
+  }
+
+  void book_node(const double* v) {
+    if (!s_.keep_books) return;
+    Node& node = s_.node_;
+    node.clear(s_.model_.nv);
+    for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
+      const Vector3 work = 0.5 * Contacts::impulse(c).cwiseProduct(c.free + u);
+      node.impact += work[0];
+      node.friction += work[1] + work[2];
+      node.contacts.emplace_back(c.index, Contacts::impulse(c));
+      laws_.contacts.add_wrench(c, Contacts::impulse(c), s_.f_[c.link]);
+    }
+    for (const JointLaws::Entry& e : laws_.joints.entries) {
+      const double mean = 0.5 * (s_.free_v_[e.v] + v[e.v]), limit = e.low.n - e.high.n;
+      node.impact += limit * mean;
+      node.friction += e.friction.b.x() * mean;
+      node.joints.emplace_back(limit, e.friction.b.x());
+      node.impulse[e.v] += e.impulse();
+    }
+    s_.project(s_.frames0_, s_.f_, node.impulse.data());
+  }
+
   bool solve_selected(StepReport& report) {
     ContactSolver<StepWithLaws> solver(*this);
     bool done = solver.newton(false, newton_limit);
@@ -261,5 +327,7 @@ class StepWithLaws {
 
 inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }
 inline bool Stepper::velocities_with_laws(double* v) { return StepWithLaws(*this).velocities(v); }
+
+inline void Stepper::book_left_laws() { StepWithLaws(*this).book_left(); }
 
 }  // namespace vi_contact

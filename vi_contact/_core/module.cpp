@@ -148,6 +148,7 @@ struct OwningStepper {
   Settings settings;
   Vector3 gravity;
   Stepper stepper;
+  std::vector<LoggedTouch> log;
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
                 double closure_tolerance, int max_iterations, int max_halvings,
@@ -164,6 +165,28 @@ using ReportTuple = std::tuple<int, int, double, double, int, int, int, int>;
 ReportTuple tuple(const StepReport& r) {
   return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts,
           r.contacts, static_cast<int>(r.method)};
+}
+
+// Rows (contact, force in world axes, sliding) of the last step.
+Table touches(const OwningStepper& s) {
+  const auto& all = s.stepper.touches();
+  Table table(all.size(), 5);
+  for (size_t i = 0; i < all.size(); ++i) {
+    table.row(i) << all[i].index, all[i].impulse.transpose() / s.stepper.time_step(),
+        all[i].sliding;
+  }
+  return table;
+}
+
+// Rows (step, contact, force in world axes, sliding) of the last run.
+Table touch_log(const OwningStepper& s) {
+  Table table(s.log.size(), 6);
+  for (size_t i = 0; i < s.log.size(); ++i) {
+    const LoggedTouch& t = s.log[i];
+    table.row(i) << t.step, t.touch.index, t.touch.impulse.transpose() / s.stepper.time_step(),
+        t.touch.sliding;
+  }
+  return table;
 }
 
 Recording recording(const OptionalOutput& q, const OptionalOutput& v, const OptionalOutput& tau,
@@ -231,6 +254,9 @@ NB_MODULE(_compiled, m) {
       .def("set_state", [](OwningStepper& s, Array in) { s.stepper.set_state(in.data()); })
       .def("get_q", [](const OwningStepper& s, Output q) { s.stepper.get_q(q.data()); })
       .def("get_v", [](OwningStepper& s, Output v) { return s.stepper.get_v(v.data()); })
+      .def("deepest_contact", [](const OwningStepper& s) { return s.stepper.deepest_contact(); })
+      .def("touches", &touches)
+      .def("log", &touch_log)
       .def("fastest_rotation",
            [](OwningStepper& s, Array v) { return s.stepper.fastest_rotation(v.data()); })
       .def(
@@ -255,7 +281,8 @@ NB_MODULE(_compiled, m) {
             std::pair<int, StepReport> result;
             {
               nb::gil_scoped_release release;
-              result = run(s.stepper, steps, t, tau_varies, w, record);
+              s.log.clear();
+              result = run(s.stepper, steps, t, tau_varies, w, record, &s.log);
             }
             return std::make_tuple(result.first, tuple(result.second));
           },

@@ -43,7 +43,7 @@ struct StepReport {
 };
 
 struct Work {
-  double motor = 0.0, external = 0.0, damping = 0.0;
+  double motor = 0.0, external = 0.0, damping = 0.0, friction = 0.0, impact = 0.0;
   double momentum = 0.0;  // gain of kinetic energy by impulses: see `Stepper::interval_work`
 };
 
@@ -52,6 +52,20 @@ inline constexpr double fall_to_keep_factors = 50.0;
 
 // A Newton step is halved at most so often; after that it is taken as it is.
 inline constexpr int most_halvings = 8;
+
+// What contacts and joint laws did to the velocity of a node, for the ledger.
+struct Node {
+  VectorX v, impulse;  // generalised, M v = p + impulse
+  std::vector<std::pair<int, Vector3>> contacts;
+  std::vector<Vector2> joints;  // limit, friction
+  double friction = 0.0, impact = 0.0;
+
+  void clear(int nv) {
+    impulse.setZero(nv);
+    contacts.clear(), joints.clear();
+    friction = impact = 0.0;
+  }
+};
 
 class Stepper {
   friend class StepWithLaws;
@@ -152,9 +166,16 @@ class Stepper {
   // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0, and
   // on what is in contact.
   bool get_v(double* v) {
-    if (with_laws_ && laws_.act()) return velocities_with_laws(v);
-    set_mass_tangents();
-    return factor_mass() && solve_mass(p0_, v);
+    bool done;
+    if (with_laws_ && laws_.act()) {
+      done = velocities_with_laws(v);
+    } else {
+      node_.clear(model_.nv);
+      set_mass_tangents();
+      done = factor_mass() && solve_mass(p0_, v);
+    }
+    node_.v = Eigen::Map<const VectorX>(v, model_.nv);
+    return done;
   }
 
   // Largest |w| of a body at the node, and which.
@@ -241,6 +262,7 @@ class Stepper {
  private:
   void solve_with_laws(StepReport& report);
   bool velocities_with_laws(double* v);
+  void book_left_laws();
 
   StepReport interval(const double* tau, const double* wrenches) {
     begin(tau, wrenches);
@@ -337,6 +359,8 @@ class Stepper {
     work_.external += part.external;
     work_.damping += part.damping;
     work_.momentum += part.momentum;
+    work_.friction += part.friction;
+    work_.impact += part.impact;
     std::swap(v_before_, v_after_);
   }
 
@@ -350,6 +374,10 @@ class Stepper {
     w.motor = motor_work_;
     w.damping = damping_work_;
     w.external = external_work_;
+    if (!with_laws_) return w;
+    w.momentum += 0.5 * (node_.impulse.dot(after) - node_impulse_.dot(before));
+    w.friction = left_friction_ + node_.friction;
+    w.impact = left_impact_ + node_.impact;
     return w;
   }
 
@@ -698,6 +726,10 @@ class Stepper {
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
+    if (keep_books && with_laws_) {
+      book_left_laws();
+      node_impulse_ = node_.impulse;
+    }
     if (has_bias_) bias(frames1_, spring1_);
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
@@ -966,6 +998,9 @@ class Stepper {
   const double* wrenches_ = nullptr;
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
   Laws laws_;
+  Node node_;
+  VectorX node_impulse_, free_v_;
+  double left_friction_ = 0.0, left_impact_ = 0.0;
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
   int history_ = 0;
 };

@@ -41,9 +41,10 @@ def rollout(
     v: ArrayLike | None,
     tau: ArrayLike,
     threads: int | None = None,
-    ground: Ground | None = Ground(),  # noqa: B008 - immutable
     gravity: ArrayLike = (0.0, 0.0, -9.81),
     options: SolverOptions | None = None,
+    ground: Ground | None = Ground(),  # noqa: B008 - immutable
+    joint_limits: bool = True,
 ) -> Rollout:
     """Runs from many initial states or with many torque sequences; each equals a single run.
 
@@ -53,7 +54,7 @@ def rollout(
     """
     if threads is not None and threads < 1:
         raise OptionError(f"threads is {threads}; it must be at least 1")
-    sim = Simulator(robot, time_step, ground, gravity, options)
+    sim = Simulator(robot, time_step, gravity, options, ground, joint_limits)
     torques = _numbers("tau", tau)
     if torques.ndim not in (2, 3) or torques.shape[-1] != robot.nu:
         raise ArrayError(

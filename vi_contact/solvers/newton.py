@@ -54,7 +54,7 @@ class SolverOptions:
     """
 
 
-def pack(robot: Robot, ground: Ground | None = None) -> _core.Model:
+def pack(robot: Robot, ground: Ground | None = None, joint_limits: bool = False) -> _core.Model:
     """The compiled model of a robot: every part as a row of numbers."""
     link_numbers, link_values = [], []
     for joint, body in zip(robot.joints, robot.bodies, strict=True):
@@ -84,7 +84,7 @@ def pack(robot: Robot, ground: Ground | None = None) -> _core.Model:
     return _core.make_model(
         _integers(link_numbers, 7),
         _numbers(link_values, 23),
-        _numbers(_drives(robot), 12),
+        _numbers(_drives(robot, joint_limits), 12),
         _integers([[loop.parent, loop.child, int(loop.kind)] for loop in robot.loops], 3),
         _numbers([_frames(loop) for loop in robot.loops], 20),
         _integers([[mimic.joint, mimic.source] for mimic in robot.mimics], 2),
@@ -129,7 +129,7 @@ def _frames(connection: Connection) -> Array:
     )  # fmt: skip
 
 
-def _drives(robot: Robot) -> list[list[float]]:
+def _drives(robot: Robot, joint_limits: bool) -> list[list[float]]:
     """Per velocity coordinate: its input, its brakes and limits, its motor; see `Drive`."""
     inputs = {int(dof): index for index, dof in enumerate(robot.actuated_dofs)}
     motors = {motor.joint: motor for motor in robot.motors}
@@ -148,7 +148,8 @@ def _drives(robot: Robot) -> list[list[float]]:
                 [
                     inputs.get(joint.idx_v + k, -1), joint.damping[k], joint.armature[k],
                     joint.effort[k], joint.velocity[k], motor is not None, stall, slope, peak,
-                    joint.lower[k], joint.upper[k], joint.friction[k],
+                    *((joint.lower[k], joint.upper[k], joint.friction[k])
+                      if joint_limits else (-np.inf, np.inf, 0.0)),
                 ]
             )  # fmt: skip
     return rows
@@ -170,10 +171,11 @@ def make_stepper(
     gravity: Array,
     options: SolverOptions,
     ground: Ground | None = None,
+    joint_limits: bool = False,
 ) -> _core.Stepper:
     """The compiled stepper of a robot; arguments are trusted."""
     return _core.Stepper(
-        pack(robot, ground),
+        pack(robot, ground, joint_limits),
         time_step,
         gravity,
         options.momentum_tolerance,
