@@ -29,7 +29,6 @@ class Contacts {
     Vector3 point;             // the centre, in the frame of the link
     Vector3 centre0, lever1;   // centre at the left node; from the link's origin at the right one
     Rows3 left, right;         // angular parts of the rows (N, t1, t2) at either node
-    Vector3 free;              // velocity without contact, at a node
     double gap0 = 0.0;         // at the left node
     double target = 0.0;       // gap to reach, above zero after a bounce
     Vector2 anchor;
@@ -52,6 +51,7 @@ class Contacts {
     D_.row(0) = ground.normal.transpose();
     D_.bottomRows<2>() = normal_plane(ground.normal);
     memory.resize(count_);
+    means.assign(count_, Vector3::Zero());
     is_near_.assign(count_, 0);
     near.reserve(count_);
     touches.reserve(count_);
@@ -141,6 +141,11 @@ class Contacts {
     }
     take_step(1.0);
   }
+  bool any_slides() const {
+    return std::any_of(near.begin(), near.end(), [](const Near& c) {
+      return c.C(0, 0) > 0.0 && !c.friction.sticks(c.R, c.mu * c.normal.trial(c.R));
+    });
+  }
   void add_node_blocks(Elimination& tree) {
     for (Near& c : near) add_block(c, tree);
   }
@@ -194,6 +199,13 @@ class Contacts {
       add_wrench(c, -impulse(c), f[c.link]);
     }
   }
+
+  // Displacement (N, t1, t2) over the step.
+  static Vector3 moved(const Near& c) {
+    return {c.normal.g + c.target - c.gap0, c.friction.d.x() - c.anchor.x(),
+            c.friction.d.y() - c.anchor.y()};
+  }
+  std::vector<Vector3> means;  // mean velocity over the last step, for the ledger
 
   static Vector3 impulse(const Near& c) {
     return {c.normal.n, c.friction.b.x(), c.friction.b.y()};

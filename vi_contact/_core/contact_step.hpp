@@ -134,7 +134,6 @@ class StepWithLaws {
     Eigen::Map<VectorX> velocity(v, s_.model_.nv);
     laws_.contacts.evaluate_velocities(s_.tree_);
     laws_.joints.evaluate_velocities(v);
-    note_free_velocities(v);
     double speed = 0.0;
     for (const Contacts::Near& c : laws_.contacts.near) {
       speed = std::max(speed, std::abs(c.normal.g) + c.friction.d.norm());
@@ -143,9 +142,9 @@ class StepWithLaws {
       double error = 0.0, squares = 0.0;
       laws_.contacts.errors(error, squares);
       laws_.joints.errors(error, squares);
-      if (error <= 1e-14 * (1.0 + speed)) break;
+      if (error <= 1e-13 * (1.0 + speed)) break;
       const unsigned long is = laws_.linearise_newton();
-      if (k == 0 || is != pattern) {
+      if (k == 0 || is != pattern || laws_.contacts.any_slides()) {
         pattern = is;
         s_.set_mass_tangents();
         laws_.contacts.add_node_blocks(s_.tree_);
@@ -174,10 +173,10 @@ class StepWithLaws {
 
   // ------------------------------------------------------------------------------- ledger
   // An impulse works at the mean of the velocities before and after it. Of a step's impulse n, the
-  // node's share c (that of `velocities`) has worked at the end of the step before; the rest works
-  // between the velocity u of the left node and the mean velocity of the step:
+  // node's share c (that of `velocities`) works at the end of the step before, between its mean
+  // velocity and that of the node; the rest between the node's and the mean velocity of the step:
   //
-  //   (n - c) (u + dg / h) / 2
+  //   c (dg0 / h + u) / 2,   (n - c) (u + dg1 / h) / 2
   void book_left() {
     Node& node = s_.node_;
     s_.left_friction_ = s_.left_impact_ = 0.0;
@@ -189,31 +188,24 @@ class StepWithLaws {
       for (const auto& [index, impulse] : node.contacts) {
         if (index == c.index) share = impulse;
       }
-      const double fall = c.normal.g + c.target - c.gap0;
-      const Vector2 slip = c.friction.d - c.anchor;
-      const Vector3 move(fall, slip.x(), slip.y());
-      const Vector3 work = 0.5 * (Contacts::impulse(c) - share).cwiseProduct(u + s_.inverse_h_ * move);
+      const Vector3 mean = s_.inverse_h_ * Contacts::moved(c);
+      laws_.contacts.means[c.index] = mean;
+      const Vector3 work = 0.5 * (Contacts::impulse(c) - share).cwiseProduct(u + mean);
       s_.left_impact_ += work[0];
       s_.left_friction_ += work[1] + work[2];
     }
     for (size_t i = 0; i < laws_.joints.entries.size(); ++i) {
-      const JointLaws::Entry& e = laws_.joints.entries[i];
+      JointLaws::Entry& e = laws_.joints.entries[i];
       const Vector2 share = node.joints.empty() ? Vector2::Zero() : node.joints[i];
       const double moved = s_.inverse_h_ * (e.friction.d.x() - e.anchor);
       const double mean = 0.5 * (node.v[e.v] + moved);
+      e.mean = moved;
       s_.left_impact_ += (e.low.n - e.high.n - share[0]) * mean;
       s_.left_friction_ += (e.friction.b.x() - share[1]) * mean;
     }
   }
 
  private:
-  void note_free_velocities(const double* v) {
-    for (Contacts::Near& c : laws_.contacts.near) {
-      c.free << c.normal.g, c.friction.d.x(), c.friction.d.y();
-    }
-    s_.free_v_ = Eigen::Map<const VectorX>(v, s_.model_.nv);
-  }
-
   void book_node(const double* v) {
     if (!s_.keep_books) return;
     Node& node = s_.node_;
@@ -221,14 +213,14 @@ class StepWithLaws {
     for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
-      const Vector3 work = 0.5 * Contacts::impulse(c).cwiseProduct(c.free + u);
+      const Vector3 work = 0.5 * Contacts::impulse(c).cwiseProduct(u + laws_.contacts.means[c.index]);
       node.impact += work[0];
       node.friction += work[1] + work[2];
       node.contacts.emplace_back(c.index, Contacts::impulse(c));
       laws_.contacts.add_wrench(c, Contacts::impulse(c), s_.f_[c.link]);
     }
     for (const JointLaws::Entry& e : laws_.joints.entries) {
-      const double mean = 0.5 * (s_.free_v_[e.v] + v[e.v]), limit = e.low.n - e.high.n;
+      const double mean = 0.5 * (e.mean + v[e.v]), limit = e.low.n - e.high.n;
       node.impact += limit * mean;
       node.friction += e.friction.b.x() * mean;
       node.joints.emplace_back(limit, e.friction.b.x());

@@ -999,7 +999,7 @@ class Stepper {
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
   Laws laws_;
   Node node_;
-  VectorX node_impulse_, free_v_;
+  VectorX node_impulse_;
   double left_friction_ = 0.0, left_impact_ = 0.0;
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
   int history_ = 0;

@@ -55,10 +55,13 @@ class Robot:
         collision: Geometry = lambda: None,
         visual: Geometry = lambda: None,
         file: str = "",
+        path: str = "",
     ) -> None:
         self.name = name
         self.file = file
         """Name of the file it was loaded from, if any."""
+        self.path = path
+        """The whole path of that file."""
         self.model = model
         self.data = model.createData()
         """Work space of the kinematics; not state."""

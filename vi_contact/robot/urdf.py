@@ -118,6 +118,7 @@ def load_robot(
         collision=lambda: geometry.build(model, pin.GeometryType.COLLISION),
         visual=lambda: geometry.build(model, pin.GeometryType.VISUAL),
         file=file.name,
+        path=str(file.resolve()),
     )
     robot.neutral()  # a loop that cannot be closed is an error of the file: say so now
     if strict and robot.report.strict_findings:
