@@ -22,7 +22,7 @@ from vi_contact.simulation.replay import save_failure
 
 ROBOTS = {
     "fly_hopper": "fly_hopper",
-    "quadruped": "anymal_b_description/robots/anymal.urdf",
+    "quadruped": "anymal_b_simple_description/robots/anymal.urdf",
     "humanoid": "talos_data/robots/talos_reduced.urdf",
 }
 STEPS_PER_DROP = 400

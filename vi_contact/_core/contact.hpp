@@ -18,6 +18,9 @@ namespace vi_contact {
 // Stiffness of a closed contact within one Newton iteration, in masses of the robot per time step.
 inline constexpr double contact_hardness = 1e5;
 
+// Of the mass of a link and all it carries, about what a contact has to move.
+inline constexpr double contact_scale = 0.3;
+
 using Rows3 = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
 
 class Contacts {
@@ -63,6 +66,12 @@ class Contacts {
       root_mass_[root[i]] += link.mass;
     }
     for (int i = 0; i < model.size(); ++i) root_mass_[i] = root_mass_[root[i]];
+    subtree_mass_.assign(model.size(), 0.0);
+    for (int i = model.size() - 1; i >= 0; --i) {
+      const Link& link = model.links[i];
+      subtree_mass_[i] += link.mass;
+      if (link.parent != world) subtree_mass_[link.parent] += subtree_mass_[i];
+    }
     first_.assign(model.size() + 1, 0);
     reach_.assign(model.size(), 0.0);
     for (int k = 0; k < count_; ++k) {
@@ -245,6 +254,15 @@ class Contacts {
       pattern = pattern * 1000003UL + kind;
     }
     return pattern;
+  }
+
+  void linearise_stick() {
+    for (Near& c : near) {
+      const bool closed = c.normal.n > 0.0 || c.normal.g < 0.0;
+      const Vector3 e(c.normal.g, c.friction.d.x(), c.friction.d.y());
+      c.c = closed ? Vector3(-c.hard * e) : Vector3(-impulse(c));
+      c.C = closed ? Matrix3(c.hard * Matrix3::Identity()) : Matrix3(Matrix3::Zero());
+    }
   }
 
   void add_blocks(const Frames& frames0, const Frames& frames1, const std::vector<Turn>& turns,
@@ -456,8 +474,9 @@ class Contacts {
     Near& c = near.emplace_back();
     c.index = k, c.link = contact.link;
     c.mu = contact.friction, c.radius = contact.radius, c.point = contact.p;
-    c.R = root_mass_[c.link] / h;
-    c.hard = contact_hardness * c.R;
+    // an order of magnitude of the mass at the contact, for the choice of its state
+    c.R = contact_scale * std::max(subtree_mass_[c.link], 1e-3 * root_mass_[c.link]) / h;
+    c.hard = contact_hardness * root_mass_[c.link] / h;
     const Vector3 lever = frame.R * contact.p;
     c.centre0 = frame.p + lever;
     c.gap0 = height(c.centre0) - c.radius;
@@ -506,7 +525,7 @@ class Contacts {
   int count_;
   Rows3 D_;  // rows N, t1, t2
   std::vector<char> is_near_;
-  std::vector<double> root_mass_, reach_;
+  std::vector<double> root_mass_, subtree_mass_, reach_;
   std::vector<int> first_, order_;  // contacts by link
 };
 

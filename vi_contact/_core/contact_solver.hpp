@@ -32,8 +32,9 @@ class ContactSolver {
 
   int iterations = 0;
 
-  // Newton's method from the current iterate.
-  bool newton(bool search, int limit) {
+  // Newton's method from the current iterate. `stick`: the first iteration takes every contact for
+  // sticking; where friction jams (Painleve) only that leads to the solution.
+  bool newton(bool search, int limit, bool stick = false) {
     Distance now = s_.distance(false, 0.0);
     if (!now.exists) {
       s_.start_without_motion();
@@ -48,18 +49,17 @@ class ContactSolver {
       if (now.exists && now.size <= 1.0) return true;
       if (k >= limit || !now.exists || !std::isfinite(now.size)) return false;
       ++iterations;
-      const unsigned long is = s_.linearise(false, 0.0);
+      const unsigned long is = stick && k == 0 ? s_.linearise_stick() : s_.linearise(false, 0.0);
       if (!factored || is != pattern || !(now.size * 50.0 < last)) {
         factored = s_.factor();
         if (!factored) return false;
         pattern = is;
       }
       s_.direction();
-      s_.find_changes(false, 0.0);
+      double a = s_.find_changes(false, 0.0);
       last = now.size;
       s_.begin_search();
-      now = s_.take(1.0, false, 0.0);
-      double a = 1.0;
+      now = s_.take(a, false, 0.0);
       const double bar = *std::max_element(recent, recent + 4);
       const int most = search ? 7 : 3;
       for (int halvings = 0; halvings < most; ++halvings) {
@@ -97,8 +97,8 @@ class ContactSolver {
         a *= 0.5;
         now = s_.take(a, true, kappa);
       }
-      if (a > 0.5) {
-        kappa = std::max(last_kappa, kappa * (a > 0.9 ? 0.1 : 0.3));
+      if (a > 0.9) {
+        kappa = std::max(last_kappa, 0.2 * kappa);
         now = s_.distance(true, kappa);
       }
     }

@@ -9,6 +9,9 @@ namespace vi_contact {
 // A closed contact approaches slower than this many free falls of one step: no bounce.
 inline constexpr double bounce_threshold = 2.0;
 
+// Longest change of a joint in one iteration [rad or m].
+inline constexpr double most_motion = 0.5;
+
 // The unknowns of one interval, for `ContactSolver`.
 class StepWithLaws {
  public:
@@ -67,6 +70,12 @@ class StepWithLaws {
     return 0;
   }
 
+  unsigned long linearise_stick() {
+    laws_.joints.linearise_newton();
+    laws_.contacts.linearise_stick();
+    return 0;
+  }
+
   bool factor() {
     s_.set_joint_tangents();
     s_.tree_.clear_stiff();
@@ -93,10 +102,13 @@ class StepWithLaws {
     }
   }
 
+  // The longest step that keeps the cones, and within which the linear system means something.
   double find_changes(bool interior, double kappa) {
-    if (interior) return laws_.find_interior_changes(s_.tree_, s_.dq_.data(), kappa);
+    const double longest = s_.dq_.cwiseAbs().maxCoeff();
+    const double cap = longest > most_motion ? most_motion / longest : 1.0;
+    if (interior) return std::min(cap, laws_.find_interior_changes(s_.tree_, s_.dq_.data(), kappa));
     laws_.find_changes(s_.tree_, s_.dq_.data());
-    return 1.0;
+    return cap;
   }
 
   void enter_interior(double scale) { laws_.enter_interior(scale); }
@@ -233,17 +245,18 @@ class StepWithLaws {
     ContactSolver<StepWithLaws> solver(*this);
     bool done = solver.newton(false, newton_limit);
     Method method = Method::newton;
-    if (!done) {
+    for (int again = 0; !done && again < 3; ++again) {
       method = Method::line_search;
       start_again();
-      done = solver.newton(true, line_search_limit);
+      done = solver.newton(again > 0, again > 0 ? line_search_limit : newton_limit, again < 2);
     }
     if (!done) {
       method = Method::interior;
       start_again();
-      const double scale = std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
       const double M = s_.model_.mass * s_.inverse_h_;
-      const double last = 1e-11 * M * scale;
+      const double last = 1e-11 * M * std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
+      distance(false, 0.0);
+      const double scale = motion_scale();
       done = solver.interior(scale, M * scale * scale, last);
       if (done) {
         keep_interior();
@@ -259,6 +272,19 @@ class StepWithLaws {
     report.method = std::max(report.method, method);
     if (!done) report.body = s_.fastest_body();
     return done;
+  }
+
+  // What contacts move or penetrate in the first guess [m].
+  double motion_scale() const {
+    double scale = std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      scale = std::max(scale, -c.normal.g);
+      if (c.normal.g < scale) scale = std::max(scale, 0.5 * c.friction.d.norm());
+    }
+    for (const JointLaws::Entry& e : laws_.joints.entries) {
+      scale = std::max({scale, -e.low.g, -e.high.g});
+    }
+    return std::min(scale, 0.1);
   }
 
   void start_again() {
