@@ -13,7 +13,9 @@ STEPS = (0.1, 0.05, 0.01, 0.005)
 G = 9.81
 
 
-def box(folder: Path, size: tuple[float, float, float] = (0.4, 0.3, 0.2), mass: float = 2.0) -> vc.Robot:
+def box(
+    folder: Path, size: tuple[float, float, float] = (0.4, 0.3, 0.2), mass: float = 2.0
+) -> vc.Robot:
     """A free homogeneous box with a contact at each corner."""
     x, y, z = size
     inertia = f'ixx="{mass * (y * y + z * z) / 12}" iyy="{mass * (x * x + z * z) / 12}" '

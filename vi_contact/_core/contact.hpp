@@ -21,6 +21,9 @@ inline constexpr double contact_hardness = 1e5;
 // Of the mass of a link and all it carries, about what a contact has to move.
 inline constexpr double contact_scale = 0.3;
 
+// Redundant contacts may stand on their cones without moving: less slip than this is none [m].
+inline constexpr double visible_slip = 1e-10;
+
 using Rows3 = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
 
 class Contacts {
@@ -29,15 +32,15 @@ class Contacts {
   struct Near {
     int index, link;
     double mu, radius, R, hard;
-    Vector3 point;             // the centre, in the frame of the link
-    Vector3 centre0, lever1;   // centre at the left node; from the link's origin at the right one
-    Rows3 left, right;         // angular parts of the rows (N, t1, t2) at either node
-    double gap0 = 0.0;         // at the left node
-    double target = 0.0;       // gap to reach, above zero after a bounce
+    Vector3 point;            // the centre, in the frame of the link
+    Vector3 centre0, lever1;  // centre at the left node; from the link's origin at the right one
+    Rows3 left, right;        // angular parts of the rows (N, t1, t2) at either node
+    double gap0 = 0.0;        // at the left node
+    double target = 0.0;      // gap to reach, above zero after a bounce
     Vector2 anchor;
     Unilateral normal;
     Friction friction;
-    Vector3 c, change;         // answer to no motion; change of the impulses in this iteration
+    Vector3 c, change;  // answer to no motion; change of the impulses in this iteration
     Matrix3 C;
     double change_slack, change_psi;
     Vector2 change_slip;
@@ -216,9 +219,7 @@ class Contacts {
   }
   std::vector<Vector3> means;  // mean velocity over the last step, for the ledger
 
-  static Vector3 impulse(const Near& c) {
-    return {c.normal.n, c.friction.b.x(), c.friction.b.y()};
-  }
+  static Vector3 impulse(const Near& c) { return {c.normal.n, c.friction.b.x(), c.friction.b.y()}; }
   Vector3 world_impulse(const Near& c) const { return D_.transpose() * impulse(c); }
 
   void add_wrench(const Near& c, const Vector3& gamma, Wrench& f) const {
@@ -360,8 +361,8 @@ class Contacts {
       c.change_slip = c.friction.slack_change(move.tail<2>());
       c.change_psi = c.friction.psi_change(kappa, m, dm, db, c.change_slip);
       a = std::min(a, step_inside_cone(m, c.friction.b, dm, db));
-      a = std::min(a, step_inside_cone(c.friction.psi, c.friction.slack, c.change_psi,
-                                       c.change_slip));
+      a = std::min(a,
+                   step_inside_cone(c.friction.psi, c.friction.slack, c.change_psi, c.change_slip));
     }
     return a;
   }
@@ -422,7 +423,8 @@ class Contacts {
       m.b1 = closed ? c.friction.b.x() : 0.0, m.b2 = closed ? c.friction.b.y() : 0.0;
       m.anchor1 = sticks ? c.friction.d.x() : 0.0, m.anchor2 = sticks ? c.friction.d.y() : 0.0;
       m.sliding = closed && !sticks ? 1.0 : 0.0;
-      if (closed) touches.push_back({c.index, world_impulse(c), !sticks});
+      const bool slid = !sticks && moved(c).tail<2>().norm() > visible_slip;
+      if (closed) touches.push_back({c.index, world_impulse(c), slid});
     }
     return changed;
   }

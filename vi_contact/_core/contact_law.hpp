@@ -15,10 +15,9 @@
 // m psi + b.d = kappa, m d + psi b = 0, all strictly inside, kappa towards zero.
 #pragma once
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-
-#include <Eigen/Core>
 
 namespace vi_contact {
 

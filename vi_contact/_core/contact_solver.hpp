@@ -13,10 +13,10 @@
 
 namespace vi_contact {
 
-inline constexpr int newton_limit = 12;        // iterations of Newton's method alone
-inline constexpr int line_search_limit = 30;   // with the line search
-inline constexpr int interior_limit = 80;
-inline constexpr int polish_limit = 8;         // of Newton's method after the interior point
+inline constexpr int newton_limit = 12;       // iterations of Newton's method alone
+inline constexpr int line_search_limit = 30;  // with the line search
+inline constexpr int interior_limit = 100;
+inline constexpr int polish_limit = 8;  // of Newton's method after the interior point
 
 // How far an iterate is from a solution.
 struct Distance {
@@ -81,6 +81,8 @@ class ContactSolver {
     }
     s_.enter_interior(scale);
     now = s_.distance(true, kappa);
+    const double first = kappa;
+    int stuck = 0, again = 0;
     for (int k = 0; k < interior_limit; ++k) {
       if (!now.exists || !std::isfinite(now.merit)) return false;
       if (kappa <= last_kappa && now.size <= 1.0) return true;
@@ -96,6 +98,16 @@ class ContactSolver {
         if (now.exists && now.merit <= 1.0001 * bar) break;
         a *= 0.5;
         now = s_.take(a, true, kappa);
+      }
+      // pressed against a cone: begin again from here, farther inside
+      stuck = a < 1e-2 ? stuck + 1 : 0;
+      if (stuck == 3 && again++ < 4) {
+        stuck = 0;
+        scale *= 2.0;
+        kappa = 4.0 * std::max(kappa, 0.01 * first);
+        s_.enter_interior(scale);
+        now = s_.distance(true, kappa);
+        continue;
       }
       if (a > 0.9) {
         kappa = std::max(last_kappa, 0.2 * kappa);

@@ -80,9 +80,9 @@ class StepWithLaws {
     s_.set_joint_tangents();
     s_.tree_.clear_stiff();
     laws_.add_blocks(s_.frames0_, s_.frames1_, s_.turns_, s_.tree_);
-    const bool done =
-        s_.tree_.factor_step(s_.frames0_, s_.frames1_, s_.turns_, s_.inverse_h_) &&
-        (s_.closure_.size() == 0 || s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
+    const bool done = s_.tree_.factor_step(s_.frames0_, s_.frames1_, s_.turns_, s_.inverse_h_) &&
+                      (s_.closure_.size() == 0 ||
+                       s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
     s_.tree_.clear_stiff();
     return done;
   }
@@ -225,7 +225,8 @@ class StepWithLaws {
     for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
-      const Vector3 work = 0.5 * Contacts::impulse(c).cwiseProduct(u + laws_.contacts.means[c.index]);
+      const Vector3 work =
+          0.5 * Contacts::impulse(c).cwiseProduct(u + laws_.contacts.means[c.index]);
       node.impact += work[0];
       node.friction += work[1] + work[2];
       node.contacts.emplace_back(c.index, Contacts::impulse(c));
@@ -243,12 +244,13 @@ class StepWithLaws {
 
   bool solve_selected(StepReport& report) {
     ContactSolver<StepWithLaws> solver(*this);
-    bool done = solver.newton(false, newton_limit);
+    bool done = solver.newton(false, newton_limit) && !gains_energy();
     Method method = Method::newton;
     for (int again = 0; !done && again < 3; ++again) {
       method = Method::line_search;
       start_again();
-      done = solver.newton(again > 0, again > 0 ? line_search_limit : newton_limit, again < 2);
+      done = solver.newton(again > 0, again > 0 ? line_search_limit : newton_limit, again < 2) &&
+             !gains_energy();
     }
     if (!done) {
       method = Method::interior;
@@ -264,6 +266,7 @@ class StepWithLaws {
           take_kept();
           distance(true, last);
         }
+        done = !gains_energy();
       }
     }
     report.iterations += solver.iterations;
@@ -272,6 +275,30 @@ class StepWithLaws {
     report.method = std::max(report.method, method);
     if (!done) report.body = s_.fastest_body();
     return done;
+  }
+
+  // The equations of a long step may have a second solution, far off, in which contacts give
+  // energy. Contacts only take: more kinetic energy than gravity, drives and springs can account
+  // for is such a solution. In the smallest parts of a step it is accepted.
+  bool gains_energy() const {
+    if (s_.depth_ >= s_.settings_.max_halvings) return false;
+    double work = 0.0;
+    for (int i = 0; i < s_.model_.size(); ++i) {
+      const Vector3 moved = s_.h_ * s_.velocities_[i];
+      work += std::abs(s_.model_.links[i].mass * s_.gravity_.dot(moved));
+      if (s_.has_bias_) {  // half impulses of springs and wrenches
+        work += 2.0 * std::abs(s_.half_[i].linear.dot(s_.velocities_[i])) +
+                4.0 * s_.inverse_h_ * s_.half_[i].angular.norm() * s_.turns_[i].u.norm();
+      }
+    }
+    double d[6];
+    for (const Link& link : s_.model_.links) {
+      increment(link, s_.x0_.data() + link.c, s_.x1_.data() + link.c, d);
+      for (int j = 0; j < link.nv; ++j) work += std::abs(s_.torque_[link.v + j] * d[j]);
+    }
+    const double fall = gravity_ * s_.h_;
+    const double margin = 0.25 * s_.kinetic_ + 5.0 * s_.model_.mass * fall * fall;
+    return s_.mean_kinetic() > s_.kinetic_ + work + margin;
   }
 
   // What contacts move or penetrate in the first guess [m].

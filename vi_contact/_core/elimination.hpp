@@ -13,9 +13,8 @@
 // With both nodes the same and masses for tangents this is the articulated-body algorithm.
 #pragma once
 
-#include <algorithm>
-
 #include <Eigen/LU>
+#include <algorithm>
 
 #include "momentum.hpp"
 

@@ -69,7 +69,8 @@ class JointLaws {
     for (Entry& e : entries) {
       e.R = e.inertia / h;
       e.hard = limit_hardness * e.R;
-      e.bound = h * e.torque;
+      // half of the step before and half of this one, which after a start is all there is
+      e.bound = (e.sliding || e.sticking ? 1.0 : 0.5) * h * e.torque;
       e.x0 = x0[e.c];
     }
   }
@@ -103,8 +104,8 @@ class JointLaws {
       set(e.lower > -infinity, e.low.newton(e.R, e.hard), e.c_low, e.C_low);
       set(e.upper < infinity, e.high.newton(e.R, e.hard), e.c_high, e.C_high);
       set_friction(e, e.friction.newton(e.R, e.hard, e.bound, e.bound, 0.0));
-      pattern = pattern * 1000003UL + (e.C_low > 0.0) + 2 * (e.C_high > 0.0) +
-                4 * (e.C_friction > 0.0);
+      pattern =
+          pattern * 1000003UL + (e.C_low > 0.0) + 2 * (e.C_high > 0.0) + 4 * (e.C_friction > 0.0);
     }
     return pattern;
   }

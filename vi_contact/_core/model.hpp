@@ -44,9 +44,9 @@ struct Drive {
   double effort = infinity;    // largest torque
   double velocity = infinity;  // speed at which the drive has no torque left
   bool motor = false;
-  double stall = infinity;  // torque at full voltage and speed zero: g kt V / R
-  double slope = 0.0;       // its fall with speed: g^2 kt^2 / R
-  double peak = infinity;   // torque at the current limit: g kt i_max
+  double stall = infinity;                     // torque at full voltage and speed zero: g kt V / R
+  double slope = 0.0;                          // its fall with speed: g^2 kt^2 / R
+  double peak = infinity;                      // torque at the current limit: g kt i_max
   double lower = -infinity, upper = infinity;  // of a joint with one coordinate
   double friction = 0.0;                       // Coulomb torque
 };

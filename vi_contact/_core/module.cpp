@@ -101,9 +101,8 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
   }
   for (int j = 0; j < drives.rows(); ++j) {
     const double* x = drives.row(j).data();
-    model->drives.push_back(
-        {static_cast<int>(x[0]), x[1], x[2], x[3], x[4], x[5] != 0.0, x[6], x[7], x[8], x[9],
-         x[10], x[11]});
+    model->drives.push_back({static_cast<int>(x[0]), x[1], x[2], x[3], x[4], x[5] != 0.0, x[6],
+                             x[7], x[8], x[9], x[10], x[11]});
     model->nu += x[0] >= 0.0;
   }
   for (int i = 0; i < loop_numbers.rows(); ++i) {
@@ -163,8 +162,9 @@ struct OwningStepper {
 using ReportTuple = std::tuple<int, int, double, double, int, int, int, int>;
 
 ReportTuple tuple(const StepReport& r) {
-  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts,
-          r.contacts, static_cast<int>(r.method)};
+  return {
+      static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts, r.contacts,
+      static_cast<int>(r.method)};
 }
 
 // Rows (contact, force in world axes, sliding) of the last step.
@@ -243,8 +243,8 @@ NB_MODULE(_compiled, m) {
         "contact_numbers"_a, "contact_values"_a, "A model from tables with one row per part.");
 
   nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
-      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int, double,
-                    const std::optional<Eigen::VectorXd>&>(),
+      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int,
+                    double, const std::optional<Eigen::VectorXd>&>(),
            "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "closure_tolerance"_a,
            "max_iterations"_a, "max_halvings"_a, "contact_tolerance"_a, "ground"_a.none())
       .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })

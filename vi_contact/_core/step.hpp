@@ -126,13 +126,14 @@ class Stepper {
   // ------------------------------------------------------------------------------- state
   // The whole state as numbers: coordinates, momenta, the last two increments, their count, and
   // what contacts and joints remember.
-  int state_size() const { return model_.nc + 3 * model_.nv + 1 + laws_.state_size(); }
+  int state_size() const { return model_.nc + 3 * model_.nv + 2 + laws_.state_size(); }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
     put(x0_), put(p0_), put(delta_), put(delta_old_);
-    *out = history_;
-    laws_.get_state(out + 1);
+    *out++ = history_;
+    *out++ = kinetic_;
+    laws_.get_state(out);
   }
 
   void set_state(const double* in) {
@@ -141,8 +142,9 @@ class Stepper {
       in += v.size();
     };
     take(x0_), take(p0_), take(delta_), take(delta_old_);
-    history_ = static_cast<int>(*in);
-    laws_.set_state(in + 1);
+    history_ = static_cast<int>(*in++);
+    kinetic_ = *in++;
+    laws_.set_state(in);
     load_frames();
   }
 
@@ -156,6 +158,7 @@ class Stepper {
     delta_.setZero(), delta_old_.setZero();
     load_frames();
     apply_mass_matrix(frames0_, v, p0_.data());
+    kinetic_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) delta_[link.v + j] = h_ * v[link.v + j];
     }
@@ -210,6 +213,7 @@ class Stepper {
     parts.parts = 0;
     parts.iterations = report.iterations;
     const bool done = halves(tau, wrenches, 1, parts);
+    depth_ = 0;
     const double last = h_;
     set_step(whole);
     if (!done) {
@@ -278,6 +282,17 @@ class Stepper {
     return report;
   }
 
+  // Kinetic energy at the mean velocities of the step [J].
+  double mean_kinetic() const {
+    double sum = 0.0;
+    for (int i = 0; i < model_.size(); ++i) {
+      const Turn& turn = turns_[i];
+      sum += 0.5 * model_.links[i].mass * velocities_[i].squaredNorm() +
+             2.0 * inverse_h_ * inverse_h_ * turn.u.dot(turn.Ju);
+    }
+    return sum;
+  }
+
   static Frames zero_frames(const Model& model) {
     VectorX x = VectorX::Zero(model.nc);
     for (const Link& link : model.links) {
@@ -326,6 +341,7 @@ class Stepper {
   bool halves(const double* tau, const double* wrenches, int depth, StepReport& sum) {
     const double half = 0.5 * h_;
     for (int k = 0; k < 2; ++k) {
+      depth_ = depth;
       delta_ *= half / h_;
       set_step(half);
       history_ = std::min(history_, 1);
@@ -755,6 +771,7 @@ class Stepper {
     std::swap(delta_old_, delta_);
     std::swap(delta_, dq_);
     history_ = std::min(history_ + 1, 2);
+    if (with_laws_) kinetic_ = mean_kinetic();
     if (with_laws_ && laws_.commit()) history_ = 1;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
@@ -999,6 +1016,8 @@ class Stepper {
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
   Laws laws_;
   Node node_;
+  double kinetic_ = 0.0;  // of the last step, at its mean velocities
+  int depth_ = 0;         // how often the step has been halved
   VectorX node_impulse_;
   double left_friction_ = 0.0, left_impact_ = 0.0;
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;

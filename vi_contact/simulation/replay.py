@@ -5,12 +5,14 @@ from __future__ import annotations
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vi_contact.errors import TrajectoryFileError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.parts import Array
 from vi_contact.robot.urdf import load_robot
 from vi_contact.simulation.simulator import Simulator, Snapshot
 from vi_contact.solvers.newton import SolverOptions
@@ -36,7 +38,11 @@ def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None)
     )
 
 
-def load_failure(path: str | Path) -> tuple[Simulator, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+def _with_prefix(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+
+
+def load_failure(path: str | Path) -> tuple[Simulator, Array]:
     """The simulator just before the step that failed, and the torques of that step."""
     try:
         with np.load(Path(path), allow_pickle=False) as file:
@@ -44,14 +50,17 @@ def load_failure(path: str | Path) -> tuple[Simulator, np.ndarray[tuple[int, ...
         robot = load_robot(
             str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
         )
-        ground = {k.removeprefix("ground_"): v for k, v in values.items() if k.startswith("ground_")}
-        options = {k.removeprefix("option_"): v for k, v in values.items() if k.startswith("option_")}
-        integers = ("max_iterations", "max_halvings")
+        ground = {
+            k.removeprefix("ground_"): v for k, v in values.items() if k.startswith("ground_")
+        }
+        options = {
+            k.removeprefix("option_"): v for k, v in values.items() if k.startswith("option_")
+        }
         sim = Simulator(
             robot,
             float(values["time_step"]),
             values["gravity"],
-            SolverOptions(**{k: int(v) if k in integers else float(v) for k, v in options.items()}),
+            SolverOptions(**{k: v.item() for k, v in options.items()}),
             Ground(
                 float(ground["friction"]), float(ground["restitution"]),
                 tuple(float(x) for x in ground["normal"]),  # type: ignore[arg-type]

@@ -108,8 +108,12 @@ class Simulator:
         self.time_step = check_time_step(time_step)
         self.gravity = read_only(check_array("gravity", gravity, 3))
         self.options = check_options(options or SolverOptions())
-        self._stepper = make_stepper(robot, self.time_step, self.gravity, self.options, ground, joint_limits)
-        self._observer = make_stepper(robot, self.time_step, self.gravity, self.options, ground, joint_limits)
+        self._stepper = make_stepper(
+            robot, self.time_step, self.gravity, self.options, ground, joint_limits
+        )
+        self._observer = make_stepper(
+            robot, self.time_step, self.gravity, self.options, ground, joint_limits
+        )
         self._nu = robot.nu
         self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
@@ -408,7 +412,6 @@ class _Record:
             status=status,
             wall_time=wall_time,
         )
-
 
     def _contacts(self, sim: Simulator, done: int, poses: Array) -> ContactTable:
         contacts = sim.robot.contacts if sim.ground is not None else ()
