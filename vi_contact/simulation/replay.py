@@ -50,12 +50,8 @@ def load_failure(path: str | Path) -> tuple[Simulator, Array]:
         robot = load_robot(
             str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
         )
-        ground = {
-            k.removeprefix("ground_"): v for k, v in values.items() if k.startswith("ground_")
-        }
-        options = {
-            k.removeprefix("option_"): v for k, v in values.items() if k.startswith("option_")
-        }
+        ground = _with_prefix(values, "ground_")
+        options = _with_prefix(values, "option_")
         sim = Simulator(
             robot,
             float(values["time_step"]),
