@@ -55,7 +55,7 @@ HOLD = np.array([-0.25, 0.3])
 """Hip angles about which the leg swings [rad]; the hip torques carry its weight there."""
 START = np.array([-0.85, 0.3])
 """Hip angles at which it is released. It then swings for 10 s within the joint limits, and starts
-1e-6 rad apart stay within 1e-5: not chaotic."""
+1e-6 rad apart stay within 4e-5: not chaotic."""
 DURATION = 10.0
 STEPS = (0.01, 0.005, 0.002, 0.001, 0.0005)
 GAINS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 200.0)
@@ -186,7 +186,7 @@ class Leg:
         return np.linalg.solve(kkt, np.concatenate([force, -(d + e)]))[:4]
 
     def closed_state(self, hips: Array, rates: Array) -> tuple[Array, Array]:
-        """q and v of the closed leg from angles and velocities of its hips."""
+        """Configuration and velocity of the closed leg from those of its hips."""
         q = self.close(hips)
         return q, self._by_hips(self.terms(q, np.zeros(4))[3]) @ rates
 

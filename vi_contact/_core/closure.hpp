@@ -259,8 +259,8 @@ class Closure {
       if (end.joint) {
         sum += end.coefficient * dq[model_.links[end.link].v];
       } else {
-        const Wrench& xi = tree.twist(end.link);
-        sum += end.right.linear.dot(xi.linear) + end.right.angular.dot(xi.angular);
+        const Vector6& xi = tree.twist(end.link);
+        sum += end.right.linear.dot(xi.head<3>()) + end.right.angular.dot(xi.tail<3>());
       }
     }
     return sum;

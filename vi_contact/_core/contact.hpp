@@ -3,7 +3,7 @@
 // A contact is a small sphere (centre C, radius r) on a link; the ground a plane N.p = d.
 //
 //   gap  g = N.p_C(q1) - d - r              at the end of the step
-//   slip d = T [p_C(q1) - p_C(q0) - r (h W) x N],   h W = 2 R0 u the step's rotation
+//   slip d = T [p_C(q1) - p_C(q0) - r (h W) x N],   h W = 2 u the step's rotation, u = vec(Q1 Q0*)
 //
 // The impulse n N + T' b acts at the left node on the surface point p_C(q0) - r N. Slip is a
 // displacement, not a velocity, and what is left of it by the tolerance is made up for in the next
@@ -192,15 +192,15 @@ class Contacts {
   }
 
   // ------------------------------------------------------------------------------- one iterate
-  void evaluate(const Frames& frames0, const Frames& frames1, const std::vector<Turn>& turns) {
+  void evaluate(const Frames& frames1, const std::vector<Turn>& turns) {
     for (Near& c : near) {
-      const Frame &left = frames0[c.link], &right = frames1[c.link];
+      const Frame& right = frames1[c.link];
       c.lever1 = right.R * c.point;
       const Vector3 centre = right.p + c.lever1;
       c.normal.g = height(centre) - c.radius - c.target;
       Vector3 slip = centre - c.centre0;
       if (c.radius > 0.0) {
-        slip -= 2.0 * c.radius * (left.R * turns[c.link].u).cross(ground_.normal);
+        slip -= 2.0 * c.radius * turns[c.link].u.cross(ground_.normal);
       }
       c.friction.d = D_.bottomRows<2>() * slip + c.anchor;
     }
@@ -266,10 +266,9 @@ class Contacts {
     }
   }
 
-  void add_blocks(const Frames& frames0, const Frames& frames1, const std::vector<Turn>& turns,
-                  Elimination& tree) {
+  void add_blocks(const std::vector<Turn>& turns, Elimination& tree) {
     for (Near& c : near) {
-      set_right_rows(c, frames0, frames1, turns);
+      set_right_rows(c, turns);
       add_block(c, tree);
     }
   }
@@ -277,12 +276,12 @@ class Contacts {
   // K += J0' C J1
   void add_block(const Near& c, Elimination& tree) const {
     if (c.C.isZero(0.0)) return;
-    Block6& K = tree.stiffen(c.link);
+    Matrix6& K = tree.stiffen(c.link);
     const Rows3 CD = c.C * D_, CA = c.C * c.right;
-    K.ll.noalias() += D_.transpose() * CD;
-    K.la.noalias() += D_.transpose() * CA;
-    K.al.noalias() += c.left.transpose() * CD;
-    K.aa.noalias() += c.left.transpose() * CA;
+    K.topLeftCorner<3, 3>().noalias() += D_.transpose() * CD;
+    K.topRightCorner<3, 3>().noalias() += D_.transpose() * CA;
+    K.bottomLeftCorner<3, 3>().noalias() += c.left.transpose() * CD;
+    K.bottomRightCorner<3, 3>().noalias() += c.left.transpose() * CA;
   }
 
   // f -= J0' c: what the laws ask for where nothing moves.
@@ -292,8 +291,8 @@ class Contacts {
 
   // Motion (N, t1, t2) of a contact by the increments of the tree.
   Vector3 motion(const Near& c, const Elimination& tree) const {
-    const Wrench& xi = tree.twist(c.link);
-    return D_ * xi.linear + c.right * xi.angular;
+    const Vector6& xi = tree.twist(c.link);
+    return D_ * xi.head<3>() + c.right * xi.tail<3>();
   }
 
   void find_changes(const Elimination& tree) {
@@ -501,16 +500,14 @@ class Contacts {
     }
   }
 
-  //   dslip = T (v + w x lever1) - r T (E w x N),   E = R0 (s I + [u]x) R1'
-  void set_right_rows(Near& c, const Frames& frames0, const Frames& frames1,
-                      const std::vector<Turn>& turns) const {
+  //   dslip = T (v + w x lever1) - r T (E w x N),   E = s I - [u]x
+  void set_right_rows(Near& c, const std::vector<Turn>& turns) const {
     c.right = rows_at(c.lever1);
     if (!(c.radius > 0.0)) return;
     const Turn& turn = turns[c.link];
-    const Matrix3 &R0 = frames0[c.link].R, &R1 = frames1[c.link].R;
     for (int j = 1; j < 3; ++j) {
-      const Vector3 a = R0.transpose() * ground_.normal.cross(Vector3(D_.row(j)));
-      c.right.row(j) -= c.radius * (R1 * (turn.s * a + a.cross(turn.u))).transpose();
+      const Vector3 a = ground_.normal.cross(Vector3(D_.row(j)));
+      c.right.row(j) -= c.radius * (turn.s * a + turn.u.cross(a)).transpose();
     }
   }
 

@@ -79,7 +79,7 @@ class StepWithLaws {
   bool factor() {
     s_.set_joint_tangents();
     s_.tree_.clear_stiff();
-    laws_.add_blocks(s_.frames0_, s_.frames1_, s_.turns_, s_.tree_);
+    laws_.add_blocks(s_.turns_, s_.tree_);
     const bool done = s_.tree_.factor_step(s_.frames0_, s_.frames1_, s_.turns_, s_.inverse_h_) &&
                       (s_.closure_.size() == 0 ||
                        s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));

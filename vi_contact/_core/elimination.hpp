@@ -13,39 +13,52 @@
 // With both nodes the same and masses for tangents this is the articulated-body algorithm.
 #pragma once
 
-#include <Eigen/LU>
 #include <algorithm>
 
 #include "momentum.hpp"
 
 namespace vi_contact {
 
-struct Block6 {
-  Matrix3 ll, la, al, aa;
+// LU decomposition with row exchanges of a small matrix, written out for speed.
+template <int n>
+struct SmallLU {
+  Eigen::Matrix<double, n, n> lu;
+  double inverse[n];  // of the pivots
+  int order[n];
 
-  void set_zero() { ll.setZero(), la.setZero(), al.setZero(), aa.setZero(); }
-  Matrix6 matrix() const {
-    Matrix6 m;
-    m << ll, la, al, aa;
-    return m;
+  bool compute(const Eigen::Matrix<double, n, n>& m) {
+    lu = m;
+    for (int k = 0; k < n; ++k) {
+      int best = k;
+      for (int i = k + 1; i < n; ++i) {
+        if (std::abs(lu(i, k)) > std::abs(lu(best, k))) best = i;
+      }
+      order[k] = best;
+      if (!(std::abs(lu(best, k)) > 0.0)) return false;
+      if (best != k) {
+        for (int j = 0; j < n; ++j) std::swap(lu(k, j), lu(best, j));
+      }
+      inverse[k] = 1.0 / lu(k, k);
+      for (int i = k + 1; i < n; ++i) lu(i, k) *= inverse[k];
+      for (int j = k + 1; j < n; ++j) {
+        for (int i = k + 1; i < n; ++i) lu(i, j) -= lu(i, k) * lu(k, j);
+      }
+    }
+    return true;
+  }
+
+  template <typename Vector>
+  void solve_in_place(Vector&& x) const {
+    for (int k = 0; k < n; ++k) std::swap(x[k], x[order[k]]);
+    for (int k = 0; k < n; ++k) {
+      for (int i = k + 1; i < n; ++i) x[i] -= lu(i, k) * x[k];
+    }
+    for (int k = n - 1; k >= 0; --k) {
+      x[k] *= inverse[k];
+      for (int i = 0; i < k; ++i) x[i] -= lu(i, k) * x[k];
+    }
   }
 };
-
-// m [r]x, column by column
-inline Matrix3 times_skew(const Matrix3& m, const Vector3& r) {
-  Matrix3 result;
-  result.col(0) = r.z() * m.col(1) - r.y() * m.col(2);
-  result.col(1) = r.x() * m.col(2) - r.z() * m.col(0);
-  result.col(2) = r.y() * m.col(0) - r.x() * m.col(1);
-  return result;
-}
-
-// [r]x m
-inline Matrix3 skew_times(const Vector3& r, const Matrix3& m) {
-  Matrix3 result;
-  for (int j = 0; j < 3; ++j) result.col(j) = r.cross(m.col(j));
-  return result;
-}
 
 class Elimination {
  public:
@@ -62,58 +75,59 @@ class Elimination {
 
  private:
   struct Pivot {
-    Block6 K;
-    Vector3 Ul, Ua, Wl, Wa;  // of a joint with one coordinate
+    Matrix6 K;
+    Vector6 U, W;  // of a joint with one coordinate
     double inverse;
   };
   struct DensePivot {
     Matrix6 N, S, U, W;  // the first nv columns, of W the first nv rows
-    Matrix6 inverse;
+    SmallLU<3> lu3;
+    SmallLU<6> lu6;
   };
 
   const Model& model_;
   std::vector<Pivot> pivots_;
   std::vector<DensePivot> dense_;
-  std::vector<Wrench> g_, xi_;
+  std::vector<Vector6> g_, xi_;
   VectorX y_;
-  std::vector<Block6> stiff_;
+  std::vector<Matrix6> stiff_;
   std::vector<int> stiff_links_;
   const Frames *left_ = nullptr, *right_ = nullptr;
 
  public:
   VectorX kappa;                     // tangent of each joint's own force, one coordinate
   std::vector<Matrix6> kappa_dense;  // the same of joints with several coordinates
+  bool driven_base = false;          // whether a free base has a tangent of its own
 
   // Blocks to add to single links, such as those of contacts, in every factorisation that follows.
-  Block6& stiffen(int link) {
+  Matrix6& stiffen(int link) {
     if (std::find(stiff_links_.begin(), stiff_links_.end(), link) == stiff_links_.end()) {
       stiff_links_.push_back(link);
-      stiff_[link].set_zero();
+      stiff_[link].setZero();
     }
     return stiff_[link];
   }
   void clear_stiff() { stiff_links_.clear(); }
 
   // The Newton matrix of a step: D = d(left momentum) / d(pose at the right node).
-  bool factor_step(const Frames& left, const Frames& right, const std::vector<Turn>& turns,
-                   double inverse_h) {
+  [[gnu::flatten]] bool factor_step(const Frames& left, const Frames& right,
+                                    const std::vector<Turn>& turns, double inverse_h) {
     begin(left, right);
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
-      const Matrix3 T = turn_tangent(link.inertia, turns[i]);
-      add_body(i, inverse_h * link.mass, inverse_h * (left[i].R * T) * right[i].R.transpose());
+      const Matrix3 D = turn_tangent<world_axes>(left[i].J, turns[i]);
+      add_body(i, inverse_h * link.mass, inverse_h * D);
       if (!eliminate(i)) return false;
     }
     return true;
   }
 
   // The mass matrix at one node.
-  bool factor_mass(const Frames& frames) {
+  [[gnu::flatten]] bool factor_mass(const Frames& frames) {
     begin(frames, frames);
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
-      const Matrix3& R = frames[i].R;
-      add_body(i, link.mass, (R * link.inertia) * R.transpose());
+      add_body(i, link.mass, frames[i].J);
       if (!eliminate(i)) return false;
     }
     return true;
@@ -121,13 +135,13 @@ class Elimination {
 
   // Solves for the joint increments dq (axes of the child, right node) that answer the residuals r
   // (axes of the child, left node) and, where given, the wrenches g on the links (left origins).
-  void solve(const double* r, const std::vector<Wrench>* g, double* dq) {
+  [[gnu::flatten]] void solve(const double* r, const std::vector<Wrench>* g, double* dq) {
     const int n = model_.size();
     for (int i = 0; i < n; ++i) {
       if (g) {
-        g_[i] = (*g)[i];
+        g_[i] << (*g)[i].linear, (*g)[i].angular;
       } else {
-        g_[i].linear.setZero(), g_[i].angular.setZero();
+        g_[i].setZero();
       }
     }
     for (int i = n - 1; i >= 0; --i) up(i, r + model_.links[i].v);
@@ -136,68 +150,59 @@ class Elimination {
 
   // The same along a path (links in order, with all their ancestors); wrenches elsewhere are zero.
   // Afterwards `twist` gives the increments of the links on it.
-  void solve_path(const std::vector<int>& path, const double* r, const std::vector<Wrench>& g,
-                  double* dq) {
-    for (int i : path) g_[i] = g[i];
+  [[gnu::flatten]] void solve_path(const std::vector<int>& path, const double* r,
+                                   const std::vector<Wrench>& g, double* dq) {
+    for (int i : path) g_[i] << g[i].linear, g[i].angular;
     for (auto i = path.rbegin(); i != path.rend(); ++i) up(*i, r + model_.links[*i].v);
     for (int i : path) down(i, dq + model_.links[i].v);
   }
 
-  const Wrench& twist(int i) const { return xi_[i]; }
+  const Vector6& twist(int i) const { return xi_[i]; }
 
  private:
   void begin(const Frames& left, const Frames& right) {
     left_ = &left, right_ = &right;
-    for (Pivot& pivot : pivots_) pivot.K.set_zero();
+    for (Pivot& pivot : pivots_) pivot.K.setZero();
     for (int i : stiff_links_) pivots_[i].K = stiff_[i];
   }
 
   // D moved from the centre of mass to the link's origin:
-  //   [m I, -m [c1]x; m [c0]x, D - m [c0]x [c1]x]
+  //   [m I, -m [c1]x; m [c0]x, D - m [c0]x [c1]x],   -[b]x [c1]x = (b.c1) I - c1 b'
   void add_body(int i, double m, const Matrix3& D) {
-    Block6& K = pivots_[i].K;
-    const Vector3 &c0 = (*left_)[i].c, &c1 = (*right_)[i].c;
-    K.ll.diagonal().array() += m;
-    const Vector3 a = m * c1, b = m * c0;
-    K.la(0, 1) += a.z(), K.la(0, 2) -= a.y(), K.la(1, 2) += a.x();
-    K.la(1, 0) -= a.z(), K.la(2, 0) += a.y(), K.la(2, 1) -= a.x();
-    K.al(0, 1) -= b.z(), K.al(0, 2) += b.y(), K.al(1, 2) -= b.x();
-    K.al(1, 0) += b.z(), K.al(2, 0) -= b.y(), K.al(2, 1) += b.x();
-    // -[b]x [c1]x = (b.c1) I - c1 b'
-    K.aa.noalias() += D - c1 * b.transpose();
-    K.aa.diagonal().array() += b.dot(c1);
+    Matrix6& K = pivots_[i].K;
+    const Vector3& c1 = (*right_)[i].c;
+    const Vector3 a = m * c1, b = m * (*left_)[i].c;
+    const double bc = b.dot(c1);
+    K(0, 0) += m, K(1, 1) += m, K(2, 2) += m;
+    K(0, 4) += a.z(), K(0, 5) -= a.y(), K(1, 5) += a.x();
+    K(1, 3) -= a.z(), K(2, 3) += a.y(), K(2, 4) -= a.x();
+    K(3, 1) -= b.z(), K(3, 2) += b.y(), K(4, 2) -= b.x();
+    K(4, 0) += b.z(), K(5, 0) -= b.y(), K(5, 1) += b.x();
+    for (int j = 0; j < 3; ++j) {
+      for (int k = 0; k < 3; ++k) K(3 + k, 3 + j) += D(k, j) - c1[k] * b[j];
+      K(3 + j, 3 + j) += bc;
+    }
   }
 
   bool eliminate(int i) {
     const Link& link = model_.links[i];
-    if (link.nv > 1) return link.nv == 3 ? eliminate_dense<3>(i) : eliminate_dense<6>(i);
+    if (link.nv == 3) return eliminate_dense<3>(i);
+    if (link.nv == 6) return link.parent == world ? eliminate_base(i) : eliminate_dense<6>(i);
     Pivot& pivot = pivots_[i];
-    Block6& K = pivot.K;
+    Matrix6& K = pivot.K;
     const Vector3 &a0 = (*left_)[i].a, &a1 = (*right_)[i].a;
-    double d;
-    if (link.kind == JointKind::revolute) {
-      pivot.Ul.noalias() = K.la * a1;
-      pivot.Ua.noalias() = K.aa * a1;
-      pivot.Wl.noalias() = K.al.transpose() * a0;
-      pivot.Wa.noalias() = K.aa.transpose() * a0;
-      d = a0.dot(pivot.Ua);
-    } else {
-      pivot.Ul.noalias() = K.ll * a1;
-      pivot.Ua.noalias() = K.al * a1;
-      pivot.Wl.noalias() = K.ll.transpose() * a0;
-      pivot.Wa.noalias() = K.la.transpose() * a0;
-      d = a0.dot(pivot.Ul);
-    }
-    d += kappa[link.v];
+    const int at = link.kind == JointKind::revolute ? 3 : 0;
+    pivot.U = a1[0] * K.col(at) + a1[1] * K.col(at + 1) + a1[2] * K.col(at + 2);
+    const double d =
+        a0[0] * pivot.U[at] + a0[1] * pivot.U[at + 1] + a0[2] * pivot.U[at + 2] + kappa[link.v];
     if (!(std::abs(d) > 0.0)) return false;
     pivot.inverse = 1.0 / d;
-    pivot.Wl *= pivot.inverse;
-    pivot.Wa *= pivot.inverse;
     if (link.parent == world) return true;
-    K.ll.noalias() -= pivot.Ul * pivot.Wl.transpose();
-    K.la.noalias() -= pivot.Ul * pivot.Wa.transpose();
-    K.al.noalias() -= pivot.Ua * pivot.Wl.transpose();
-    K.aa.noalias() -= pivot.Ua * pivot.Wa.transpose();
+    const Vector3 scaled = pivot.inverse * a0;
+    for (int j = 0; j < 6; ++j) {
+      pivot.W[j] = scaled[0] * K(at, j) + scaled[1] * K(at + 1, j) + scaled[2] * K(at + 2, j);
+    }
+    for (int j = 0; j < 6; ++j) K.col(j) -= pivot.W[j] * pivot.U;
     add_to_parent(i);
     return true;
   }
@@ -210,25 +215,43 @@ class Elimination {
     DensePivot& dense = dense_[link.dense];
     motion_subspace(link, (*left_)[i].R, dense.N);
     motion_subspace(link, (*right_)[i].R, dense.S);
-    const Matrix6 K = pivot.K.matrix();
+    const Matrix6& K = pivot.K;
     const auto N = dense.N.leftCols<n>();
-    dense.U.leftCols<n>().noalias() = K * dense.S.leftCols<n>();
-    Eigen::Matrix<double, n, n> d = N.transpose() * dense.U.leftCols<n>();
+    dense.U.leftCols<n>() = K.lazyProduct(dense.S.leftCols<n>());
+    Eigen::Matrix<double, n, n> d = N.transpose().lazyProduct(dense.U.leftCols<n>());
     d += kappa_dense[link.dense].topLeftCorner<n, n>();
-    const Eigen::PartialPivLU<Eigen::Matrix<double, n, n>> lu(d);
-    for (int j = 0; j < n; ++j) {
-      const double pivot_size = std::abs(lu.matrixLU()(j, j));
-      if (!(pivot_size > 0.0)) return false;
-    }
-    dense.inverse.topLeftCorner<n, n>() = lu.inverse();
+    if (!lu<n>(dense).compute(d)) return false;
     if (link.parent == world) return true;
-    dense.W.topRows<n>().noalias() =
-        dense.inverse.topLeftCorner<n, n>() * (N.transpose() * K).eval();
-    const Matrix6 rest = K - dense.U.leftCols<n>() * dense.W.topRows<n>();
-    pivot.K = {rest.topLeftCorner<3, 3>(), rest.topRightCorner<3, 3>(),
-               rest.bottomLeftCorner<3, 3>(), rest.bottomRightCorner<3, 3>()};
+    dense.W.topRows<n>() = N.transpose().lazyProduct(K);
+    for (int j = 0; j < 6; ++j) lu<n>(dense).solve_in_place(dense.W.col(j).head<n>());
+    pivot.K -= dense.U.leftCols<n>().lazyProduct(dense.W.topRows<n>());
     add_to_parent(i);
     return true;
+  }
+
+  // A free base, in world axes: N and S are turned identities and drop out.
+  bool eliminate_base(int i) {
+    DensePivot& dense = dense_[model_.links[i].dense];
+    Matrix6& K = pivots_[i].K;
+    const Matrix6& kappa = kappa_dense[model_.links[i].dense];
+    if (driven_base) {
+      const Matrix3 &R0 = (*left_)[i].R, &R1 = (*right_)[i].R;
+      for (int j = 0; j < 6; j += 3) {
+        for (int k = 0; k < 6; k += 3) {
+          K.block<3, 3>(j, k) += R0 * kappa.block<3, 3>(j, k) * R1.transpose();
+        }
+      }
+    }
+    return dense.lu6.compute(K);
+  }
+
+  template <int n>
+  static SmallLU<n>& lu(DensePivot& dense) {
+    if constexpr (n == 3) {
+      return dense.lu3;
+    } else {
+      return dense.lu6;
+    }
   }
 
   static void motion_subspace(const Link& link, const Matrix3& R, Matrix6& S) {
@@ -248,95 +271,105 @@ class Elimination {
     }
   }
 
-  // K_p += A0' K A1
+  // K_p += A0' K A1: columns first, then rows
   void add_to_parent(int i) {
-    Block6& K = pivots_[i].K;
-    Block6& P = pivots_[model_.links[i].parent].K;
+    Matrix6& K = pivots_[i].K;
+    Matrix6& P = pivots_[model_.links[i].parent].K;
     const Vector3 &r0 = (*left_)[i].r, &r1 = (*right_)[i].r;
-    K.la -= times_skew(K.ll, r1);
-    K.aa -= times_skew(K.al, r1);
-    P.ll += K.ll;
-    P.la += K.la;
-    P.al += K.al + skew_times(r0, K.ll);
-    P.aa += K.aa + skew_times(r0, K.la);
+    K.col(3) -= r1.z() * K.col(1) - r1.y() * K.col(2);
+    K.col(4) -= r1.x() * K.col(2) - r1.z() * K.col(0);
+    K.col(5) -= r1.y() * K.col(0) - r1.x() * K.col(1);
+    for (int j = 0; j < 6; ++j) {
+      const double x = K(0, j), y = K(1, j), z = K(2, j);
+      K(3, j) += r0.y() * z - r0.z() * y;
+      K(4, j) += r0.z() * x - r0.x() * z;
+      K(5, j) += r0.x() * y - r0.y() * x;
+    }
+    P += K;
   }
 
   void up(int i, const double* r) {
     const Link& link = model_.links[i];
-    Wrench& g = g_[i];
+    Vector6& g = g_[i];
     if (link.nv == 1) {
       const Pivot& pivot = pivots_[i];
       const Vector3& a0 = (*left_)[i].a;
-      const double along = link.kind == JointKind::revolute ? a0.dot(g.angular) : a0.dot(g.linear);
+      const int at = link.kind == JointKind::revolute ? 3 : 0;
+      const double along = a0[0] * g[at] + a0[1] * g[at + 1] + a0[2] * g[at + 2];
       const double y = -pivot.inverse * (r[0] + along);
       y_[link.v] = y;
       if (link.parent == world) return;
-      g.linear += y * pivot.Ul;
-      g.angular += y * pivot.Ua;
+      g += y * pivot.U;
     } else if (link.nv == 3) {
       up_dense<3>(link, r, g);
+    } else if (link.parent == world) {
+      const Matrix3& R0 = (*left_)[i].R;
+      g.head<3>() += R0 * Eigen::Map<const Vector3>(r);
+      g.tail<3>() += R0 * Eigen::Map<const Vector3>(r + 3);
+      dense_[link.dense].lu6.solve_in_place(g);
     } else {
       up_dense<6>(link, r, g);
     }
     if (link.parent == world) return;
-    Wrench& parent = g_[link.parent];
-    parent.linear += g.linear;
-    parent.angular += g.angular + (*left_)[i].r.cross(g.linear);
+    Vector6& parent = g_[link.parent];
+    const Vector3& r0 = (*left_)[i].r;
+    parent[3] += r0.y() * g[2] - r0.z() * g[1];
+    parent[4] += r0.z() * g[0] - r0.x() * g[2];
+    parent[5] += r0.x() * g[1] - r0.y() * g[0];
+    parent += g;
   }
 
   template <int n>
-  void up_dense(const Link& link, const double* r, Wrench& g) {
+  void up_dense(const Link& link, const double* r, Vector6& g) {
     using Vector = Eigen::Matrix<double, n, 1>;
-    const DensePivot& dense = dense_[link.dense];
-    Vector6 wrench;
-    wrench << g.linear, g.angular;
-    const Vector along = Eigen::Map<const Vector>(r) + dense.N.leftCols<n>().transpose() * wrench;
-    const Vector y = -(dense.inverse.topLeftCorner<n, n>() * along);
+    DensePivot& dense = dense_[link.dense];
+    Vector y = -Eigen::Map<const Vector>(r);
+    y -= dense.N.leftCols<n>().transpose().lazyProduct(g);
+    lu<n>(dense).solve_in_place(y);
     y_.segment<n>(link.v) = y;
     if (link.parent == world) return;
-    wrench.noalias() += dense.U.leftCols<n>() * y;
-    g.linear = wrench.head<3>();
-    g.angular = wrench.tail<3>();
+    g += dense.U.leftCols<n>().lazyProduct(y);
   }
 
   void down(int i, double* dq) {
     const Link& link = model_.links[i];
-    Wrench& xi = xi_[i];
+    Vector6& xi = xi_[i];
     if (link.parent == world) {
-      xi.linear.setZero(), xi.angular.setZero();
+      xi.setZero();
     } else {
-      const Wrench& parent = xi_[link.parent];
-      xi.linear = parent.linear + parent.angular.cross((*right_)[i].r);
-      xi.angular = parent.angular;
+      const Vector6& parent = xi_[link.parent];
+      const Vector3& r1 = (*right_)[i].r;
+      xi = parent;
+      xi[0] += parent[4] * r1.z() - parent[5] * r1.y();
+      xi[1] += parent[5] * r1.x() - parent[3] * r1.z();
+      xi[2] += parent[3] * r1.y() - parent[4] * r1.x();
     }
     if (link.nv == 1) {
-      const Pivot& pivot = pivots_[i];
-      dq[0] = y_[link.v];
-      if (link.parent != world) dq[0] -= pivot.Wl.dot(xi.linear) + pivot.Wa.dot(xi.angular);
+      double step = y_[link.v];
+      if (link.parent != world) step -= pivots_[i].W.dot(xi);
+      dq[0] = step;
       const Vector3& a1 = (*right_)[i].a;
-      if (link.kind == JointKind::revolute) {
-        xi.angular += dq[0] * a1;
-      } else {
-        xi.linear += dq[0] * a1;
-      }
+      const int at = link.kind == JointKind::revolute ? 3 : 0;
+      for (int j = 0; j < 3; ++j) xi[at + j] += step * a1[j];
     } else if (link.nv == 3) {
       down_dense<3>(link, dq, xi);
+    } else if (link.parent == world) {
+      const Matrix3& R1 = (*right_)[i].R;
+      xi = -g_[i];
+      Eigen::Map<Vector3>(dq, 3) = R1.transpose() * xi.head<3>();
+      Eigen::Map<Vector3>(dq + 3, 3) = R1.transpose() * xi.tail<3>();
     } else {
       down_dense<6>(link, dq, xi);
     }
   }
 
   template <int n>
-  void down_dense(const Link& link, double* out, Wrench& xi) {
+  void down_dense(const Link& link, double* out, Vector6& xi) {
     using Vector = Eigen::Matrix<double, n, 1>;
     const DensePivot& dense = dense_[link.dense];
     Vector dq = y_.segment<n>(link.v);
-    Vector6 twist;
-    twist << xi.linear, xi.angular;
-    if (link.parent != world) dq.noalias() -= dense.W.topRows<n>() * twist;
-    twist.noalias() += dense.S.leftCols<n>() * dq;
-    xi.linear = twist.head<3>();
-    xi.angular = twist.tail<3>();
+    if (link.parent != world) dq -= dense.W.topRows<n>().lazyProduct(xi);
+    xi += dense.S.leftCols<n>().lazyProduct(dq);
     Eigen::Map<Vector>(out, n) = dq;
   }
 };

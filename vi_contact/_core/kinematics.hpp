@@ -13,6 +13,7 @@ struct Frame {
   Vector3 c;  // from there to the centre of mass
   Vector3 r;  // from the parent's origin to this one
   Vector3 a;  // the joint's axis
+  Matrix3 J;  // inertia about the centre of mass; `turn_inertias` writes it
 };
 
 using Frames = std::vector<Frame>;
@@ -36,50 +37,73 @@ inline void write(const Quaternion& q, double* x) {
   x[0] = q.x(), x[1] = q.y(), x[2] = q.z(), x[3] = q.w();
 }
 
-// Poses of all links, parents first: p_WG = p_WP + R_WP p_PF + R_WF d, Q_WG = Q_WP Q_PF Q_FG.
+// Poses of all links, parents first: Q_WG = Q_WP Q_PF Q_FG, p_WG = p_WP + R_WP (p_PF + R_PF d).
+//
+// Three passes, so that what waits for the parent is short: the turns of the joints, the chain of
+// quaternions, then matrices and positions.
 inline void forward_kinematics(const Model& model, const double* coordinates, Frames& frames) {
   const int n = model.size();
   for (int i = 0; i < n; ++i) {
     const Link& link = model.links[i];
-    Frame& frame = frames[i];
-    Quaternion Q_WF = link.X_PF.q;
-    Vector3 p_WF = link.X_PF.p;
-    if (link.parent != world) {
-      const Frame& parent = frames[link.parent];
-      Q_WF = link.turned ? parent.Q * link.X_PF.q : parent.Q;
-      p_WF = parent.p + parent.R * link.X_PF.p;
-    }
     const double* x = coordinates + link.c;
+    Frame& frame = frames[i];
     switch (link.kind) {
       case JointKind::revolute:
-        frame.Q = Q_WF * turn_about(link.axis, x[0]);
-        frame.R = frame.Q.toRotationMatrix();
-        frame.p = p_WF;
+        frame.Q = turn_about(link.axis, x[0]);
         break;
       case JointKind::prismatic:
-        frame.Q = Q_WF;
-        frame.R = frame.Q.toRotationMatrix();
-        frame.p = p_WF + frame.R * (x[0] * link.axis);
+        frame.Q.setIdentity();
         break;
       case JointKind::spherical:
-        frame.Q = Q_WF * quaternion_at(x);
-        frame.R = frame.Q.toRotationMatrix();
-        frame.p = p_WF;
+        frame.Q = quaternion_at(x);
         break;
       case JointKind::planar:
-        frame.Q = Q_WF * turn_about(Vector3::UnitZ(), x[2]);
-        frame.R = frame.Q.toRotationMatrix();
-        frame.p = p_WF + Q_WF.toRotationMatrix() * Vector3(x[0], x[1], 0.0);
+        frame.Q = turn_about(Vector3::UnitZ(), x[2]);
         break;
       default:  // floating; a tree has no fixed and no universal joints
-        frame.Q = Q_WF * quaternion_at(x + 3);
-        frame.R = frame.Q.toRotationMatrix();
-        frame.p = p_WF + Q_WF.toRotationMatrix() * Vector3(x[0], x[1], x[2]);
+        frame.Q = quaternion_at(x + 3);
         break;
     }
+    if (link.turned) frame.Q = link.X_PF.q * frame.Q;
+  }
+  for (int i = 0; i < n; ++i) {
+    const int parent = model.links[i].parent;
+    if (parent != world) frames[i].Q = frames[parent].Q * frames[i].Q;
+  }
+  for (int i = 0; i < n; ++i) {
+    const Link& link = model.links[i];
+    const double* x = coordinates + link.c;
+    Frame& frame = frames[i];
+    frame.R = frame.Q.toRotationMatrix();
     frame.c = frame.R * link.com;
-    frame.a = frame.R * link.axis;
-    frame.r = link.parent == world ? frame.p : Vector3(frame.p - frames[link.parent].p);
+    if (link.column >= 0) {
+      frame.a = frame.R.col(link.column);
+    } else {
+      frame.a = frame.R * link.axis;
+    }
+    Vector3 p_PG = link.X_PF.p;
+    if (link.kind == JointKind::prismatic) {
+      p_PG += link.X_PF.q * (x[0] * link.axis);
+    } else if (link.kind == JointKind::planar) {
+      p_PG += link.X_PF.q * Vector3(x[0], x[1], 0.0);
+    } else if (link.kind == JointKind::floating) {
+      p_PG += link.X_PF.q * Vector3(x[0], x[1], x[2]);
+    }
+    if (link.parent == world) {
+      frame.r = frame.p = p_PG;
+    } else {
+      const Frame& parent = frames[link.parent];
+      frame.r = parent.R * p_PG;
+      frame.p = parent.p + frame.r;
+    }
+  }
+}
+
+// R J R' of every link; needed at the left node of a step only.
+inline void turn_inertias(const Model& model, Frames& frames) {
+  for (int i = 0; i < model.size(); ++i) {
+    Frame& frame = frames[i];
+    frame.J.noalias() = (frame.R * model.links[i].inertia).eval() * frame.R.transpose();
   }
 }
 

@@ -15,9 +15,8 @@ struct Laws {
 
   bool exist() const { return contacts.size() > 0 || !joints.entries.empty(); }
 
-  void evaluate(const Frames& frames0, const Frames& frames1, const std::vector<Turn>& turns,
-                const double* x1) {
-    contacts.evaluate(frames0, frames1, turns);
+  void evaluate(const Frames& frames1, const std::vector<Turn>& turns, const double* x1) {
+    contacts.evaluate(frames1, turns);
     joints.evaluate(x1);
   }
   void subtract_forces(std::vector<Wrench>& f, double* r) const {
@@ -37,9 +36,8 @@ struct Laws {
     contacts.linearise_interior(kappa);
     joints.linearise_interior(kappa);
   }
-  void add_blocks(const Frames& frames0, const Frames& frames1, const std::vector<Turn>& turns,
-                  Elimination& tree) {
-    contacts.add_blocks(frames0, frames1, turns, tree);
+  void add_blocks(const std::vector<Turn>& turns, Elimination& tree) {
+    contacts.add_blocks(turns, tree);
     joints.add_blocks(tree);
   }
   void subtract_answers(std::vector<Wrench>& f, double* r) const {

@@ -31,6 +31,7 @@ struct Link {
   int dense;       // running number among the links with several velocity coordinates, or -1
   Pose X_PF;       // joint frame F in the frame of the parent link
   Vector3 axis;
+  int column;  // 0, 1, 2 if the axis is x, y or z, else -1
   double mass;
   Vector3 com;      // in the frame of the link
   Matrix3 inertia;  // about the centre of mass

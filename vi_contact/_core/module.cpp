@@ -91,6 +91,10 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
     link.X_PF = pose(x);
     link.turned = link.X_PF.q.vec().norm() > 0.0;
     link.axis = Vector3(x + 7);
+    link.column = -1;
+    for (int j = 0; j < 3; ++j) {
+      if (link.axis == Vector3::Unit(j)) link.column = j;
+    }
     link.mass = x[10];
     link.com = Vector3(x + 11);
     link.inertia = Eigen::Map<const Matrix3>(x + 14);

@@ -94,6 +94,7 @@ class Stepper {
         p1_(VectorX::Zero(model.nv)),
         delta_(VectorX::Zero(model.nv)),
         delta_old_(VectorX::Zero(model.nv)),
+        delta_older_(VectorX::Zero(model.nv)),
         r_(VectorX::Zero(model.nv)),
         dq_(VectorX::Zero(model.nv)),
         v_before_(VectorX::Zero(model.nv)),
@@ -102,17 +103,21 @@ class Stepper {
         tau_(VectorX::Zero(model.nu)),
         saturated_(VectorX::Zero(model.nu)),
         laws_(model, settings.ground, zero_frames(model)) {
-    for (const Link& link : model.links) quaternion_identity(link);
+    for (const Link& link : model.links) {
+      quaternion_identity(link);
+      for (int j = 0; j < 6 && link.nv == 6 && link.parent == world; ++j) {
+        const Drive& drive = model.drives[link.v + j];
+        if (drive.input >= 0 || drive.damping != 0.0) tree_.driven_base = true;
+      }
+    }
     with_laws_ = laws_.exist();
-    if (!laws_.joints.entries.empty()) driven_ = true;
+    if (!laws_.joints.entries.empty()) passive_ = true;
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
     guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
-      if (drive.input >= 0 || drive.damping != 0.0 || drive.armature != 0.0) {
-        driven_ = true;
-      }
+      if (drive.damping != 0.0 || drive.armature != 0.0 || drive.motor) passive_ = true;
     }
     saved_ = VectorX::Zero(state_size());
     load_frames();
@@ -124,13 +129,13 @@ class Stepper {
   const Model& model() const { return model_; }
 
   // ------------------------------------------------------------------------------- state
-  // The whole state as numbers: coordinates, momenta, the last two increments, their count, and
+  // The whole state as numbers: coordinates, momenta, the last three increments, their count, and
   // what contacts and joints remember.
-  int state_size() const { return model_.nc + 3 * model_.nv + 2 + laws_.state_size(); }
+  int state_size() const { return model_.nc + 4 * model_.nv + 2 + laws_.state_size(); }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
-    put(x0_), put(p0_), put(delta_), put(delta_old_);
+    put(x0_), put(p0_), put(delta_), put(delta_old_), put(delta_older_);
     *out++ = history_;
     *out++ = kinetic_;
     laws_.get_state(out);
@@ -141,7 +146,7 @@ class Stepper {
       std::copy(in, in + v.size(), v.data());
       in += v.size();
     };
-    take(x0_), take(p0_), take(delta_), take(delta_old_);
+    take(x0_), take(p0_), take(delta_), take(delta_old_), take(delta_older_);
     history_ = static_cast<int>(*in++);
     kinetic_ = *in++;
     laws_.set_state(in);
@@ -155,7 +160,7 @@ class Stepper {
     normalise_quaternions();
     history_ = 0;
     laws_.forget();
-    delta_.setZero(), delta_old_.setZero();
+    delta_.setZero(), delta_old_.setZero(), delta_older_.setZero();
     load_frames();
     apply_mass_matrix(frames0_, v, p0_.data());
     kinetic_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
@@ -411,6 +416,7 @@ class Stepper {
 
   void load_frames() {
     forward_kinematics(model_, x0_.data(), frames0_);
+    turn_inertias(model_, frames0_);
     spring_impulses(frames0_, spring0_);
   }
 
@@ -443,6 +449,7 @@ class Stepper {
   void begin(const double* tau, const double* wrenches) {
     command_ = tau;
     wrenches_ = wrenches;
+    driven_ = passive_ || command_ != nullptr;
     has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
     if (has_bias_) bias(frames0_, spring0_);
     if (closure_.size() > 0) {
@@ -466,10 +473,12 @@ class Stepper {
     }
   }
 
-  // First guess: the last increment, or where two are known the line through them.
+  // First guess: the last increment, or the line or parabola through the last two or three.
   void predict() {
     x1_ = x0_;
-    if (history_ >= 2) {
+    if (history_ >= 3 && bends_steadily()) {
+      dq_ = 3.0 * (delta_ - delta_old_) + delta_older_;
+    } else if (history_ >= 2) {
       dq_ = 2.0 * delta_ - delta_old_;
     } else {
       dq_ = delta_;
@@ -477,6 +486,17 @@ class Stepper {
     for (const Link& link : model_.links) {
       retract(link, dq_.data() + link.v, x1_.data() + link.c);
     }
+  }
+
+  // Whether the third differences of the motion are smaller than the second.
+  bool bends_steadily() const {
+    double second = 0.0, third = 0.0;
+    for (int j = 0; j < model_.nv; ++j) {
+      const double now = delta_[j] - delta_old_[j], before = delta_old_[j] - delta_older_[j];
+      second += now * now;
+      third += (now - before) * (now - before);
+    }
+    return third < second;
   }
 
   void solve(StepReport& report) {
@@ -578,7 +598,7 @@ class Stepper {
   }
 
   // Residual r at x1. False if a body turns by half a turn or more.
-  bool evaluate() {
+  [[gnu::flatten]] bool evaluate() {
     forward_kinematics(model_, x1_.data(), frames1_);
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
@@ -587,11 +607,11 @@ class Stepper {
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
       const Frame &left = frames0_[i], &right = frames1_[i];
-      turns_[i] = turn_between(link, left, right);
+      turns_[i] = turn_between(left, right);
       exists &= turns_[i].s > 0.0;
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
-      f_[i].angular = left_angular(left, turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
+      f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
       reach_ = std::max(reach_, right.p.cwiseAbs().maxCoeff());
     }
     if (has_bias_) {
@@ -606,7 +626,7 @@ class Stepper {
       closure_.subtract_forces(f_, r_.data());
     }
     if (with_laws_) {
-      laws_.evaluate(frames0_, frames1_, turns_, x1_.data());
+      laws_.evaluate(frames1_, turns_, x1_.data());
       laws_.subtract_forces(f_, r_.data());
     }
     project(frames0_, f_, r_.data());
@@ -690,6 +710,8 @@ class Stepper {
   // kappa = d(joint force residual) / d(increment at the right node, axes of the child)
   void set_joint_tangents() {
     if (!driven_) {
+      tree_.kappa.setZero();
+      for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
       return;
     }
     double d[6];
@@ -710,7 +732,7 @@ class Stepper {
       tree_.kappa_dense[link.dense] = k.asDiagonal() * increment_tangent(link, d);
       if (link.kind == JointKind::spherical) {
         tree_.kappa_dense[link.dense].topLeftCorner<3, 3>() +=
-            inverse_h_ * turn_tangent(armature(link).asDiagonal(), joint_turn(link, d));
+            inverse_h_ * turn_tangent<body_axes>(armature(link).asDiagonal(), joint_turn(link, d));
       }
     }
   }
@@ -737,9 +759,10 @@ class Stepper {
   //
   // What is left of the residual at the old node is carried over, so that the round-off of many
   // steps does not add up to a drift of the momentum.
-  void commit() {
+  [[gnu::flatten]] void commit() {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
+    turn_inertias(model_, frames1_);
     spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
     if (keep_books && with_laws_) {
@@ -766,11 +789,16 @@ class Stepper {
       increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
     }
     motor_work_ = damping_work_ = 0.0;
-    if (driven_) right_joint_forces();
+    if (driven_) {
+      right_joint_forces();
+    } else {
+      torque_.setZero(), tau_.setZero(), saturated_.setZero();
+    }
     if (keep_books) keep_right();
+    std::swap(delta_older_, delta_old_);
     std::swap(delta_old_, delta_);
     std::swap(delta_, dq_);
-    history_ = std::min(history_ + 1, 2);
+    history_ = std::min(history_ + 1, 3);
     if (with_laws_) kinetic_ = mean_kinetic();
     if (with_laws_ && laws_.commit()) history_ = 1;
     std::swap(x0_, x1_);
@@ -834,8 +862,7 @@ class Stepper {
     left_.setZero(model_.nv);
     for (int i = 0; i < model_.size(); ++i) {
       f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular =
-          left_angular(frames0_[i], turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
+      f_[i].angular = left_angular(turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
     }
     project(frames0_, f_, left_.data());
     impulse0_.setZero(model_.nv);
@@ -844,8 +871,7 @@ class Stepper {
     if (wrenches_ == nullptr) return;
     for (int i = 0; i < model_.size(); ++i) {
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      external_work_ +=
-          h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(frames0_[i].R * turns_[i].u);
+      external_work_ += h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(turns_[i].u);
     }
   }
 
@@ -1004,8 +1030,8 @@ class Stepper {
   std::vector<Turn> turns_;
   std::vector<Vector3> velocities_;
   std::vector<Wrench> f_, half_, spring0_, spring1_;
-  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, r_, dq_, v_before_, v_after_, torque_,
-      tau_, saturated_, saved_;
+  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, delta_older_, r_, dq_, v_before_,
+      v_after_, torque_, tau_, saturated_, saved_;
   Work work_;
   bool was_split_ = false;
   VectorX left_, right_, impulse0_, impulse1_;
@@ -1014,6 +1040,7 @@ class Stepper {
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
+  bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
   Laws laws_;
   Node node_;
   double kinetic_ = 0.0;  // of the last step, at its mean velocities

@@ -9,12 +9,16 @@ from vi_contact.robot.parts import Array
 
 @dataclass(frozen=True)
 class Ledger:
-    """Work of every step [J], each (N,) computed on its own: their sum is the change of energy.
+    """Work of every step [J], each (N,): their sum is the change of energy.
 
     The forces' works are torque times joint increment and so on. `integration` is what the scheme
     itself adds or takes: the kinetic energy that the impulses of the step give at the velocities of
     its two nodes, less the works and the change of potential. It falls with the third power of the
-    time step. None of them is a difference of energies, so `defect` is a check.
+    time step.
+
+    `defect` compares impulses with energies: it checks the balance of momentum. It does not check
+    the single works: an error in one of them would stand in `integration`, with the other sign, and
+    show as an entry that does not vanish with the time step.
     """
 
     motor: Array
