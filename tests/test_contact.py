@@ -149,3 +149,22 @@ def test_runs_are_the_same_bit_for_bit(tmp_path, time_step):
         runs.append(first)
     np.testing.assert_array_equal(runs[0].q, runs[1].q)
     np.testing.assert_array_equal(runs[0].v, runs[1].v)
+
+
+@pytest.mark.parametrize("mass", [1e-3, 1e3])
+def test_box_of_any_mass_lies_still(tmp_path, time_step, mass):
+    sim = vc.Simulator(box(tmp_path, mass=mass), time_step)
+    sim.reset([0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0])
+    trajectory = sim.run(5.0)
+    # round-off of positions; no jitter
+    assert np.abs(trajectory.q - trajectory.q[0]).max() < 1e-11
+    assert np.abs(trajectory.v[1:]).max() < 1e-8
+
+
+def test_pushed_box_at_a_margin_of_twenty_does_not_creep(tmp_path, time_step):
+    sim = vc.Simulator(box(tmp_path), time_step, ground=vc.Ground(friction=0.8))
+    start = sim.reset([0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0])
+    push = [0.8 * 2.0 * G / 20.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    for _ in range(round(10.0 / time_step)):
+        state = sim.step(wrenches={"body": push})
+    assert np.abs(state.q - start.q).max() < 1e-11  # one tolerance, not one per step
