@@ -212,7 +212,7 @@ def observed_orders(
     q_end, v_end = Oracle(robot).motion(q, v, torque, time)
     errors = []
     for count in steps:
-        sim = vc.Simulator(robot, time / count)
+        sim = vc.Simulator(robot, time / count, ground=None, joint_limits=False)
         sim.reset(q, v)
         trajectory = sim.run(time, lambda _: tau)
         errors.append(

@@ -25,7 +25,7 @@ def holding_torque(robot, q):
 
 def test_five_bar_stays_closed_in_every_one_of_100_000_steps():
     robot = bare(vc.load_robot("fly_hopper"))
-    sim = vc.Simulator(robot, 0.01, gravity=(0.0, 0.0, 0.0))
+    sim = vc.Simulator(robot, 0.01, (0.0, 0.0, 0.0), ground=None, joint_limits=False)
     rng = np.random.default_rng(0)
     q, v = random_state(robot, rng, 0.2)
     sim.reset(q, v)
@@ -41,7 +41,7 @@ def test_five_bar_with_its_spring_held_by_the_hips():
     q = robot.neutral()
     tau = holding_torque(robot, q)
     assert np.abs(tau).max() > 5.0  # the spring pulls with 232 N
-    sim = vc.Simulator(robot, 0.01, gravity=(0.0, 0.0, 0.0))
+    sim = vc.Simulator(robot, 0.01, (0.0, 0.0, 0.0), ground=None, joint_limits=False)
     sim.reset(q)
     trajectory = sim.run(0.2, lambda _: tau)
     # a balance of forces: nothing moves for 20 steps
@@ -54,7 +54,7 @@ def test_planar_square_with_redundant_rows(tmp_path, kind):
     # a planar loop needs two rows; these have three, five and four
     robot = vc.load_robot(write(tmp_path, loop_square(kind)), contacts="none")
     q = robot.close_loops(robot.neutral() + np.array([0.3, 0.0, 0.0]), fixed=("j_a",))
-    sim = vc.Simulator(robot, 0.01)
+    sim = vc.Simulator(robot, 0.01, ground=None, joint_limits=False)
     sim.reset(q)
     trajectory = sim.run(3.0)
     assert trajectory.constraint_error.max() < 1e-11  # Newton's tolerance is 1e-12
@@ -64,7 +64,7 @@ def test_planar_square_with_redundant_rows(tmp_path, kind):
 
 def test_fixed_loop_welds_two_chains(tmp_path):
     robot = vc.load_robot(write(tmp_path, loop_square("fixed")), contacts="none")
-    sim = vc.Simulator(robot, 0.01)
+    sim = vc.Simulator(robot, 0.01, ground=None, joint_limits=False)
     q = sim.state.q
     trajectory = sim.run(1.0)
     # three hinges and a weld on a square: no motion is left
@@ -74,7 +74,7 @@ def test_fixed_loop_welds_two_chains(tmp_path):
 def test_mimic_joint_follows():
     robot = example_robot("panda.urdf", base="fixed")
     (mimic,) = robot.mimics
-    sim = vc.Simulator(robot, 0.005)
+    sim = vc.Simulator(robot, 0.005, ground=None, joint_limits=False)
     tau = np.zeros(robot.nu)
     tau[robot.actuated_joints.index(robot.joints[mimic.source].name)] = 0.3
     trajectory = sim.run(0.2, lambda _: tau)
@@ -88,7 +88,7 @@ def test_velocity_at_the_node_keeps_the_loop_closed():
     from vi_contact.robot.closure import closure_rows
 
     robot = bare(vc.load_robot("fly_hopper"))
-    sim = vc.Simulator(robot, 0.01)
+    sim = vc.Simulator(robot, 0.01, ground=None, joint_limits=False)
     rng = np.random.default_rng(1)
     sim.reset(*random_state(robot, rng, 0.5))
     for _ in range(20):
@@ -100,7 +100,7 @@ def test_start_velocity_is_projected_on_the_loop():
     from vi_contact.robot.closure import closure_rows
 
     robot = bare(vc.load_robot("fly_hopper"))
-    sim = vc.Simulator(robot, 0.01)
+    sim = vc.Simulator(robot, 0.01, ground=None, joint_limits=False)
     v = np.zeros(robot.nv)
     v[6] = 1.0
     jacobian = closure_rows(robot, robot.neutral())[1]

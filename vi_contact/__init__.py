@@ -2,6 +2,7 @@
 
 from vi_contact import errors
 from vi_contact.errors import ViContactError
+from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, from_pinocchio, load_robot
 from vi_contact.simulation.rollout import Rollout, rollout
@@ -11,6 +12,7 @@ from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import SolverOptions, Status
 
 __all__ = [
+    "Ground",
     "Robot",
     "Rollout",
     "Simulator",

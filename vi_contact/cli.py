@@ -47,6 +47,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("--html", metavar="FILE", help="write a 3D picture that opens offline")
     inspect.set_defaults(run=_inspect)
+    simulate = commands.add_parser(
+        "simulate",
+        help="repeat a step that failed",
+        description="Repeats a step that was written to a file when it failed.",
+    )
+    simulate.add_argument("--replay", metavar="FILE", required=True, help="the .npz file")
+    simulate.set_defaults(run=_simulate)
     return parser
 
 
@@ -64,6 +71,19 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
         file = save_robot_page(robot, arguments.html)
         print(f"\nPicture: {file.resolve()} (open it in a browser; no network needed)")
+
+
+def _simulate(arguments: argparse.Namespace) -> None:
+    from vi_contact.simulation.replay import load_failure
+
+    sim, tau = load_failure(arguments.replay)
+    print(f"{sim.robot}, time step {sim.time_step:g} s, t = {sim.state.time:g} s")
+    sim.step(tau)
+    info = sim.info
+    print(
+        f"the step converges: {info.iterations} iterations in {info.parts} parts by "
+        f"{info.method}, {info.contacts} contacts closed, residual {info.residual:.2g} N s"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -46,6 +46,14 @@ class JointNotFoundError(NameNotFoundError):
     what = "joint"
 
 
+class ContactNotFoundError(NameNotFoundError, KeyError):
+    """No contact of that name."""
+
+    what = "contact"
+
+    __str__ = Exception.__str__
+
+
 class ArrayError(ViContactError):
     """An array argument of the wrong shape, or with a value that is not finite."""
 
@@ -233,6 +241,34 @@ class StepFailedError(ViContactError):
         super().__init__(
             f"the step at t = {time:.6g} s failed ({status}, momentum residual "
             f"{residual:.3g} N s): {advice}"
+        )
+
+
+class GroundError(ViContactError):
+    """A ground that cannot be: friction below zero, restitution above one, no normal."""
+
+
+class PenetrationError(ViContactError):
+    """A start with a contact below the ground; `contact` and `depth` [m] say which and how far."""
+
+    def __init__(self, robot: str, contact: str, depth: float) -> None:
+        self.contact = contact
+        self.depth = depth
+        super().__init__(
+            f"robot '{robot}': contact '{contact}' is {depth:.3g} m below the ground; start from "
+            "robot.on_ground(q), lower the ground or use ground=None"
+        )
+
+
+class JointLimitError(ViContactError):
+    """A start with a joint beyond its limit; `joint` says which."""
+
+    def __init__(self, robot: str, joint: str, value: float, lower: float, upper: float) -> None:
+        self.joint = joint
+        self.value = value
+        super().__init__(
+            f"robot '{robot}': joint '{joint}' starts at {value:.6g}, outside its limits "
+            f"{lower:.6g} to {upper:.6g} [rad or m]; move it inside, as robot.neutral() does"
         )
 
 

@@ -38,8 +38,9 @@ def joint_constraint(
     in body axes). ValueError for an unknown kind.
     """
 
-Report = tuple[int, int, float, float, int, int]
-"""Of a step: status, iterations, momentum residual, loop error, body at fault or -1, parts."""
+Report = tuple[int, int, float, float, int, int, int, int]
+"""Of a step: status, iterations, momentum residual, loop error, body at fault or -1, parts,
+closed contacts, method."""
 
 class Model:
     """A robot as plain numbers, made by `make_model`."""
@@ -61,6 +62,8 @@ def make_model(
     mimic_values: Array,
     spring_numbers: NDArray[int32],
     spring_values: Array,
+    contact_numbers: NDArray[int32],
+    contact_values: Array,
 ) -> Model:
     """A model from tables with one row per part; `vi_contact.solvers.newton.pack` writes them."""
 
@@ -76,6 +79,8 @@ class Stepper:
         closure_tolerance: float,
         max_iterations: int,
         max_halvings: int,
+        contact_tolerance: float,
+        ground: Array | None,
     ) -> None: ...
     def reset(self, q: Array, v: Array) -> None:
         """Starts from q (nq,) and v (nv,) at the node."""
@@ -91,6 +96,12 @@ class Stepper:
         """Writes q (nq,)."""
     def get_v(self, v: Array) -> bool:
         """Writes the node velocity v (nv,); False if the mass matrix is singular."""
+    def deepest_contact(self) -> tuple[float, int]:
+        """Depth of the deepest contact below the ground [m], and its index."""
+    def touches(self) -> Array:
+        """Rows (contact, force in world axes, sliding) of the last step."""
+    def log(self) -> Array:
+        """Rows (step, contact, force in world axes, sliding) of the last run."""
     def fastest_rotation(self, v: Array) -> tuple[float, int]:
         """Largest |w| of a body [rad/s] at velocities v, and its index."""
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
@@ -112,7 +123,8 @@ class Stepper:
         """Steps until done or failed, without the GIL; the number done and the last report.
 
         Records what is not None: q and v with steps + 1 rows; tau, works (motor, external, damping,
-        gain by impulses) and counts (iterations, parts) with one row per step. works needs v.
+        gain by impulses, friction, impact) and counts (iterations, parts, contacts, method) with
+        one row per step. works needs v.
         """
     def observe(
         self, q: Array, v: Array, scalars: Array, poses: Array | None, velocities: Array | None

@@ -13,6 +13,8 @@
 // With both nodes the same and masses for tangents this is the articulated-body algorithm.
 #pragma once
 
+#include <algorithm>
+
 #include "momentum.hpp"
 
 namespace vi_contact {
@@ -67,6 +69,7 @@ class Elimination {
         g_(model.size()),
         xi_(model.size()),
         y_(model.nv),
+        stiff_(model.size()),
         kappa(VectorX::Zero(model.nv)),
         kappa_dense(model.dense, Matrix6::Zero()) {}
 
@@ -87,12 +90,24 @@ class Elimination {
   std::vector<DensePivot> dense_;
   std::vector<Vector6> g_, xi_;
   VectorX y_;
+  std::vector<Matrix6> stiff_;
+  std::vector<int> stiff_links_;
   const Frames *left_ = nullptr, *right_ = nullptr;
 
  public:
   VectorX kappa;                     // tangent of each joint's own force, one coordinate
   std::vector<Matrix6> kappa_dense;  // the same of joints with several coordinates
   bool driven_base = false;          // whether a free base has a tangent of its own
+
+  // Blocks to add to single links, such as those of contacts, in every factorisation that follows.
+  Matrix6& stiffen(int link) {
+    if (std::find(stiff_links_.begin(), stiff_links_.end(), link) == stiff_links_.end()) {
+      stiff_links_.push_back(link);
+      stiff_[link].setZero();
+    }
+    return stiff_[link];
+  }
+  void clear_stiff() { stiff_links_.clear(); }
 
   // The Newton matrix of a step: D = d(left momentum) / d(pose at the right node).
   [[gnu::flatten]] bool factor_step(const Frames& left, const Frames& right,
@@ -148,6 +163,7 @@ class Elimination {
   void begin(const Frames& left, const Frames& right) {
     left_ = &left, right_ = &right;
     for (Pivot& pivot : pivots_) pivot.K.setZero();
+    for (int i : stiff_links_) pivots_[i].K = stiff_[i];
   }
 
   // D moved from the centre of mass to the link's origin:

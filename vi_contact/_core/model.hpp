@@ -45,9 +45,11 @@ struct Drive {
   double effort = infinity;    // largest torque
   double velocity = infinity;  // speed at which the drive has no torque left
   bool motor = false;
-  double stall = infinity;  // torque at full voltage and speed zero: g kt V / R
-  double slope = 0.0;       // its fall with speed: g^2 kt^2 / R
-  double peak = infinity;   // torque at the current limit: g kt i_max
+  double stall = infinity;                     // torque at full voltage and speed zero: g kt V / R
+  double slope = 0.0;                          // its fall with speed: g^2 kt^2 / R
+  double peak = infinity;                      // torque at the current limit: g kt i_max
+  double lower = -infinity, upper = infinity;  // of a joint with one coordinate
+  double friction = 0.0;                       // Coulomb torque
 };
 
 struct LoopJoint {
@@ -67,12 +69,28 @@ struct SpringDamper {
   double stiffness, rest_length, damping;
 };
 
+// A small sphere on a link; a point if the radius is zero.
+struct ContactPoint {
+  int link;
+  Vector3 p;  // its centre, in the frame of the link
+  double radius, friction;
+};
+
+// The plane normal.p = height.
+struct Ground {
+  bool present = false;
+  Vector3 normal = Vector3::UnitZ();
+  double height = 0.0;
+  double restitution = 0.0;
+};
+
 struct Model {
   std::vector<Link> links;
   std::vector<Drive> drives;  // one per velocity coordinate
   std::vector<LoopJoint> loops;
   std::vector<MimicJoint> mimics;
   std::vector<SpringDamper> springs;
+  std::vector<ContactPoint> contacts;
   int nq = 0, nv = 0, nc = 0, nu = 0;
   int dense = 0;  // links with several velocity coordinates
   double mass = 0.0;

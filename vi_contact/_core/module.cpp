@@ -72,7 +72,8 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
                                   const Table& drives, const IntTable& loop_numbers,
                                   const Table& loop_values, const IntTable& mimic_numbers,
                                   const Table& mimic_values, const IntTable& spring_numbers,
-                                  const Table& spring_values) {
+                                  const Table& spring_values, const IntTable& contact_numbers,
+                                  const Table& contact_values) {
   auto model = std::make_shared<Model>();
   for (int i = 0; i < link_numbers.rows(); ++i) {
     const int* k = link_numbers.row(i).data();
@@ -104,8 +105,8 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
   }
   for (int j = 0; j < drives.rows(); ++j) {
     const double* x = drives.row(j).data();
-    model->drives.push_back(
-        {static_cast<int>(x[0]), x[1], x[2], x[3], x[4], x[5] != 0.0, x[6], x[7], x[8]});
+    model->drives.push_back({static_cast<int>(x[0]), x[1], x[2], x[3], x[4], x[5] != 0.0, x[6],
+                             x[7], x[8], x[9], x[10], x[11]});
     model->nu += x[0] >= 0.0;
   }
   for (int i = 0; i < loop_numbers.rows(); ++i) {
@@ -123,6 +124,10 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
     model->springs.push_back(
         {spring_numbers(i, 0), spring_numbers(i, 1), Vector3(x), Vector3(x + 3), x[6], x[7], x[8]});
   }
+  for (int i = 0; i < contact_numbers.rows(); ++i) {
+    const double* x = contact_values.row(i).data();
+    model->contacts.push_back({contact_numbers(i, 0), Vector3(x), x[3], x[4]});
+  }
   return model;
 }
 
@@ -134,25 +139,58 @@ using OptionalOutput = std::optional<Output>;
 const double* data(const OptionalArray& array) { return array ? array->data() : nullptr; }
 double* data(const OptionalOutput& array) { return array ? array->data() : nullptr; }
 
+// (normal, height, restitution), or none.
+Ground ground_plane(const std::optional<Eigen::VectorXd>& x) {
+  if (!x) return {};
+  return {true, x->head<3>(), (*x)[3], (*x)[4]};
+}
+
 // A stepper with the model it points into.
 struct OwningStepper {
   std::shared_ptr<Model> model;
   Settings settings;
   Vector3 gravity;
   Stepper stepper;
+  std::vector<LoggedTouch> log;
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
-                double closure_tolerance, int max_iterations, int max_halvings)
+                double closure_tolerance, int max_iterations, int max_halvings,
+                double contact_tolerance, const std::optional<Eigen::VectorXd>& ground)
       : model(std::move(m)),
-        settings{momentum_tolerance, closure_tolerance, max_iterations, max_halvings},
+        settings{momentum_tolerance, closure_tolerance, max_iterations,
+                 max_halvings,       contact_tolerance, ground_plane(ground)},
         gravity(g),
         stepper(*model, h, gravity, settings) {}
 };
 
-using ReportTuple = std::tuple<int, int, double, double, int, int>;
+using ReportTuple = std::tuple<int, int, double, double, int, int, int, int>;
 
 ReportTuple tuple(const StepReport& r) {
-  return {static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts};
+  return {
+      static_cast<int>(r.status), r.iterations, r.residual, r.closure, r.body, r.parts, r.contacts,
+      static_cast<int>(r.method)};
+}
+
+// Rows (contact, force in world axes, sliding) of the last step.
+Table touches(const OwningStepper& s) {
+  const auto& all = s.stepper.touches();
+  Table table(all.size(), 5);
+  for (size_t i = 0; i < all.size(); ++i) {
+    table.row(i) << all[i].index, all[i].impulse.transpose() / s.stepper.time_step(),
+        all[i].sliding;
+  }
+  return table;
+}
+
+// Rows (step, contact, force in world axes, sliding) of the last run.
+Table touch_log(const OwningStepper& s) {
+  Table table(s.log.size(), 6);
+  for (size_t i = 0; i < s.log.size(); ++i) {
+    const LoggedTouch& t = s.log[i];
+    table.row(i) << t.step, t.touch.index, t.touch.impulse.transpose() / s.stepper.time_step(),
+        t.touch.sliding;
+  }
+  return table;
 }
 
 Recording recording(const OptionalOutput& q, const OptionalOutput& v, const OptionalOutput& tau,
@@ -206,12 +244,13 @@ NB_MODULE(_compiled, m) {
       .def_ro("nu", &Model::nu);
   m.def("make_model", &make_model, "link_numbers"_a, "link_values"_a, "drives"_a, "loop_numbers"_a,
         "loop_values"_a, "mimic_numbers"_a, "mimic_values"_a, "spring_numbers"_a, "spring_values"_a,
-        "A model from tables with one row per part.");
+        "contact_numbers"_a, "contact_values"_a, "A model from tables with one row per part.");
 
   nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
-      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int>(),
+      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int,
+                    double, const std::optional<Eigen::VectorXd>&>(),
            "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "closure_tolerance"_a,
-           "max_iterations"_a, "max_halvings"_a)
+           "max_iterations"_a, "max_halvings"_a, "contact_tolerance"_a, "ground"_a.none())
       .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })
       .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
       .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })
@@ -219,6 +258,9 @@ NB_MODULE(_compiled, m) {
       .def("set_state", [](OwningStepper& s, Array in) { s.stepper.set_state(in.data()); })
       .def("get_q", [](const OwningStepper& s, Output q) { s.stepper.get_q(q.data()); })
       .def("get_v", [](OwningStepper& s, Output v) { return s.stepper.get_v(v.data()); })
+      .def("deepest_contact", [](const OwningStepper& s) { return s.stepper.deepest_contact(); })
+      .def("touches", &touches)
+      .def("log", &touch_log)
       .def("fastest_rotation",
            [](OwningStepper& s, Array v) { return s.stepper.fastest_rotation(v.data()); })
       .def(
@@ -243,7 +285,8 @@ NB_MODULE(_compiled, m) {
             std::pair<int, StepReport> result;
             {
               nb::gil_scoped_release release;
-              result = run(s.stepper, steps, t, tau_varies, w, record);
+              s.log.clear();
+              result = run(s.stepper, steps, t, tau_varies, w, record, &s.log);
             }
             return std::make_tuple(result.first, tuple(result.second));
           },

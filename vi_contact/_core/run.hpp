@@ -5,15 +5,21 @@
 #include <thread>
 #include <utility>
 
-#include "step.hpp"
+#include "contact_step.hpp"
 
 namespace vi_contact {
 
 // Arrays to write into, one row per node (q, v) or step (others); null for what is not wanted.
 // `works` needs v: motor, external, damping and the kinetic energy's change by impulses. `counts`
-// are Newton iterations and parts that the step was split into.
+// are iterations, parts that the step was split into, closed contacts and the method.
 struct Recording {
   double *q, *v, *tau, *works, *counts;
+};
+
+// A contact that touched in a step of a run.
+struct LoggedTouch {
+  int step;
+  Contacts::Touch touch;
 };
 
 inline void record_node(Stepper& stepper, const Recording& record, int k) {
@@ -25,7 +31,8 @@ inline void record_node(Stepper& stepper, const Recording& record, int k) {
 // Steps until done or failed; the number of steps done and the last step's report.
 inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double* tau,
                                       bool tau_varies, const double* wrenches,
-                                      const Recording& record) {
+                                      const Recording& record,
+                                      std::vector<LoggedTouch>* log = nullptr) {
   const Model& model = stepper.model();
   const long nv = model.nv, nu = model.nu;
   StepReport report;
@@ -36,18 +43,23 @@ inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double*
     report = stepper.step(tau && tau_varies ? tau + k * nu : tau, wrenches);
     if (report.status != Status::converged) break;
     record_node(stepper, record, k + 1);
+    if (log) {
+      for (const Contacts::Touch& touch : stepper.touches()) log->push_back({k, touch});
+    }
     if (record.tau) {
       const VectorX& applied = stepper.applied_tau();
       std::copy(applied.data(), applied.data() + nu, record.tau + k * nu);
     }
     if (record.works) {
       const Work work = stepper.work(record.v + k * nv, record.v + (k + 1) * nv);
-      double* row = record.works + 4L * k;
+      double* row = record.works + 6L * k;
       row[0] = work.motor, row[1] = work.external, row[2] = work.damping, row[3] = work.momentum;
+      row[4] = work.friction, row[5] = work.impact;
     }
     if (record.counts) {
-      record.counts[2L * k] = report.iterations;
-      record.counts[2L * k + 1] = report.parts;
+      double* row = record.counts + 4L * k;
+      row[0] = report.iterations, row[1] = report.parts;
+      row[2] = report.contacts, row[3] = static_cast<double>(report.method);
     }
   }
   stepper.keep_books = false;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "closure.hpp"
+#include "laws.hpp"
 
 namespace vi_contact {
 
@@ -22,7 +23,12 @@ struct Settings {
   double closure_tolerance = 1e-12;
   int max_iterations = 30;
   int max_halvings = 4;
+  double contact_tolerance = 1e-12;
+  Ground ground = {};
 };
+
+// What solved a step: Newton's method, its line search, the interior point.
+enum class Method { newton, line_search, interior };
 
 // What one step did; energies in [J].
 struct StepReport {
@@ -32,10 +38,12 @@ struct StepReport {
   double closure = 0.0;   // largest loop error [m or rad]
   int body = world;       // the body that turns too fast, if any
   int parts = 1;          // how many smaller steps it took
+  int contacts = 0;       // closed ones
+  Method method = Method::newton;
 };
 
 struct Work {
-  double motor = 0.0, external = 0.0, damping = 0.0;
+  double motor = 0.0, external = 0.0, damping = 0.0, friction = 0.0, impact = 0.0;
   double momentum = 0.0;  // gain of kinetic energy by impulses: see `Stepper::interval_work`
 };
 
@@ -45,7 +53,23 @@ inline constexpr double fall_to_keep_factors = 50.0;
 // A Newton step is halved at most so often; after that it is taken as it is.
 inline constexpr int most_halvings = 8;
 
+// What contacts and joint laws did to the velocity of a node, for the ledger.
+struct Node {
+  VectorX v, impulse;  // generalised, M v = p + impulse
+  std::vector<std::pair<int, Vector3>> contacts;
+  std::vector<Vector2> joints;  // limit, friction
+  double friction = 0.0, impact = 0.0;
+
+  void clear(int nv) {
+    impulse.setZero(nv);
+    contacts.clear(), joints.clear();
+    friction = impact = 0.0;
+  }
+};
+
 class Stepper {
+  friend class StepWithLaws;
+
  public:
   Stepper(const Model& model, double time_step, const Vector3& gravity, const Settings& settings)
       : model_(model),
@@ -77,7 +101,8 @@ class Stepper {
         v_after_(VectorX::Zero(model.nv)),
         torque_(VectorX::Zero(model.nv)),
         tau_(VectorX::Zero(model.nu)),
-        saturated_(VectorX::Zero(model.nu)) {
+        saturated_(VectorX::Zero(model.nu)),
+        laws_(model, settings.ground, zero_frames(model)) {
     for (const Link& link : model.links) {
       quaternion_identity(link);
       for (int j = 0; j < 6 && link.nv == 6 && link.parent == world; ++j) {
@@ -85,6 +110,11 @@ class Stepper {
         if (drive.input >= 0 || drive.damping != 0.0) tree_.driven_base = true;
       }
     }
+    with_laws_ = laws_.exist();
+    if (!laws_.joints.entries.empty()) passive_ = true;
+    warm_ = VectorX::Zero(laws_.state_size());
+    rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
+    guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
       if (drive.damping != 0.0 || drive.armature != 0.0 || drive.motor) passive_ = true;
@@ -99,13 +129,16 @@ class Stepper {
   const Model& model() const { return model_; }
 
   // ------------------------------------------------------------------------------- state
-  // The whole state as numbers: coordinates, momenta, the last three increments, their count.
-  int state_size() const { return model_.nc + 4 * model_.nv + 1; }
+  // The whole state as numbers: coordinates, momenta, the last three increments, their count, and
+  // what contacts and joints remember.
+  int state_size() const { return model_.nc + 4 * model_.nv + 2 + laws_.state_size(); }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
     put(x0_), put(p0_), put(delta_), put(delta_old_), put(delta_older_);
-    *out = history_;
+    *out++ = history_;
+    *out++ = kinetic_;
+    laws_.get_state(out);
   }
 
   void set_state(const double* in) {
@@ -114,7 +147,9 @@ class Stepper {
       in += v.size();
     };
     take(x0_), take(p0_), take(delta_), take(delta_old_), take(delta_older_);
-    history_ = static_cast<int>(*in);
+    history_ = static_cast<int>(*in++);
+    kinetic_ = *in++;
+    laws_.set_state(in);
     load_frames();
   }
 
@@ -124,9 +159,11 @@ class Stepper {
     settle_mimic_turns(x0_.data());
     normalise_quaternions();
     history_ = 0;
+    laws_.forget();
     delta_.setZero(), delta_old_.setZero(), delta_older_.setZero();
     load_frames();
     apply_mass_matrix(frames0_, v, p0_.data());
+    kinetic_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) delta_[link.v + j] = h_ * v[link.v + j];
     }
@@ -134,30 +171,19 @@ class Stepper {
 
   void get_q(double* q) const { q_of_coordinates(model_, x0_.data(), q); }
 
-  // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0.
+  // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0, and
+  // on what is in contact.
   bool get_v(double* v) {
-    tree_.kappa.setZero();
-    for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
-    for (const Link& link : model_.links) {
-      for (int j = 0; j < link.nv; ++j) {
-        const double armature = model_.drives[link.v + j].armature;
-        if (link.dense < 0) {
-          tree_.kappa[link.v] = armature;
-        } else {
-          tree_.kappa_dense[link.dense](j, j) = armature;
-        }
-      }
+    bool done;
+    if (with_laws_ && laws_.act()) {
+      done = velocities_with_laws(v);
+    } else {
+      node_.clear(model_.nv);
+      set_mass_tangents();
+      done = factor_mass() && solve_mass(p0_, v);
     }
-    if (!tree_.factor_mass(frames0_)) return false;
-    if (closure_.holonomic() == 0) {
-      r_ = -p0_;
-      tree_.solve(r_.data(), nullptr, v);
-      return true;
-    }
-    closure_.evaluate(frames0_, x0_.data(), h_, true);
-    if (!closure_.factor(tree_, 1.0, closure_.holonomic())) return false;
-    closure_.project(tree_, p0_, v);
-    return true;
+    node_.v = Eigen::Map<const VectorX>(v, model_.nv);
+    return done;
   }
 
   // Largest |w| of a body at the node, and which.
@@ -180,16 +206,19 @@ class Stepper {
   StepReport step(const double* tau, const double* wrenches) {
     work_ = Work();
     was_split_ = false;
+    laws_.contacts.touches.clear();
     StepReport report = interval(tau, wrenches);
     if (report.status == Status::converged || settings_.max_halvings == 0) return report;
     get_state(saved_.data());
     was_split_ = true;
+    laws_.contacts.touches.clear();
     if (keep_books) get_v(v_before_.data());
     const double whole = h_;
     StepReport parts;
     parts.parts = 0;
     parts.iterations = report.iterations;
     const bool done = halves(tau, wrenches, 1, parts);
+    depth_ = 0;
     const double last = h_;
     set_step(whole);
     if (!done) {
@@ -235,20 +264,89 @@ class Stepper {
 
   int row_count() const { return closure_.size(); }
 
+  // Depth of the deepest contact below the ground at the node [m], and which.
+  std::pair<double, int> deepest_contact() const { return laws_.contacts.deepest(frames0_); }
+  const std::vector<Contacts::Touch>& touches() const { return laws_.contacts.touches; }
+
  private:
+  void solve_with_laws(StepReport& report);
+  bool velocities_with_laws(double* v);
+  void book_left_laws();
+
   StepReport interval(const double* tau, const double* wrenches) {
     begin(tau, wrenches);
     predict();
     StepReport report;
-    solve(report);
+    if (with_laws_) {
+      solve_with_laws(report);
+    } else {
+      solve(report);
+    }
     if (report.status == Status::converged) commit();
+    report.contacts = laws_.contacts.closed();
     return report;
+  }
+
+  // Kinetic energy at the mean velocities of the step [J].
+  double mean_kinetic() const {
+    double sum = 0.0;
+    for (int i = 0; i < model_.size(); ++i) {
+      const Turn& turn = turns_[i];
+      sum += 0.5 * model_.links[i].mass * velocities_[i].squaredNorm() +
+             2.0 * inverse_h_ * inverse_h_ * turn.u.dot(turn.Ju);
+    }
+    return sum;
+  }
+
+  static Frames zero_frames(const Model& model) {
+    VectorX x = VectorX::Zero(model.nc);
+    for (const Link& link : model.links) {
+      if (link.kind == JointKind::floating) x[link.c + 6] = 1.0;
+      if (link.kind == JointKind::spherical) x[link.c + 3] = 1.0;
+    }
+    Frames frames(model.size());
+    forward_kinematics(model, x.data(), frames);
+    return frames;
+  }
+
+  void set_mass_tangents() {
+    tree_.kappa.setZero();
+    for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
+    for (const Link& link : model_.links) {
+      for (int j = 0; j < link.nv; ++j) {
+        const double armature = model_.drives[link.v + j].armature;
+        if (link.dense < 0) {
+          tree_.kappa[link.v] = armature;
+        } else {
+          tree_.kappa_dense[link.dense](j, j) = armature;
+        }
+      }
+    }
+  }
+
+  bool factor_mass() {
+    if (!tree_.factor_mass(frames0_)) return false;
+    if (closure_.holonomic() == 0) return true;
+    closure_.evaluate(frames0_, x0_.data(), h_, true);
+    return closure_.factor(tree_, 1.0, closure_.holonomic());
+  }
+
+  // M v = p + G' mu, G v = 0
+  bool solve_mass(const VectorX& p, double* v) {
+    if (closure_.holonomic() > 0) {
+      closure_.project(tree_, p, v);
+    } else {
+      dq_ = -p;
+      tree_.solve(dq_.data(), nullptr, v);
+    }
+    return true;
   }
 
   // The interval that failed, in two halves. Leaves h as it was in the last part.
   bool halves(const double* tau, const double* wrenches, int depth, StepReport& sum) {
     const double half = 0.5 * h_;
     for (int k = 0; k < 2; ++k) {
+      depth_ = depth;
       delta_ *= half / h_;
       set_step(half);
       history_ = std::min(history_, 1);
@@ -258,6 +356,8 @@ class Stepper {
         ++sum.parts;
         sum.residual = std::max(sum.residual, report.residual);
         sum.closure = report.closure;
+        sum.contacts = report.contacts;
+        sum.method = std::max(sum.method, report.method);
         if (keep_books) add_work();
       } else if (depth >= settings_.max_halvings || !halves(tau, wrenches, depth + 1, sum)) {
         return false;
@@ -267,6 +367,7 @@ class Stepper {
   }
 
   void set_step(double h) {
+    laws_.scale(h / h_);
     h_ = h;
     inverse_h_ = 1.0 / h;
     spring_impulses(frames0_, spring0_);
@@ -279,6 +380,8 @@ class Stepper {
     work_.external += part.external;
     work_.damping += part.damping;
     work_.momentum += part.momentum;
+    work_.friction += part.friction;
+    work_.impact += part.impact;
     std::swap(v_before_, v_after_);
   }
 
@@ -292,6 +395,10 @@ class Stepper {
     w.motor = motor_work_;
     w.damping = damping_work_;
     w.external = external_work_;
+    if (!with_laws_) return w;
+    w.momentum += 0.5 * (node_.impulse.dot(after) - node_impulse_.dot(before));
+    w.friction = left_friction_ + node_.friction;
+    w.impact = left_impact_ + node_.impact;
     return w;
   }
 
@@ -518,6 +625,10 @@ class Stepper {
       closure_.evaluate(frames1_, x1_.data(), h_, false);
       closure_.subtract_forces(f_, r_.data());
     }
+    if (with_laws_) {
+      laws_.evaluate(frames1_, turns_, x1_.data());
+      laws_.subtract_forces(f_, r_.data());
+    }
     project(frames0_, f_, r_.data());
     if (driven_) joint_forces();
     return exists;
@@ -654,6 +765,10 @@ class Stepper {
     turn_inertias(model_, frames1_);
     spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
+    if (keep_books && with_laws_) {
+      book_left_laws();
+      node_impulse_ = node_.impulse;
+    }
     if (has_bias_) bias(frames1_, spring1_);
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
@@ -684,6 +799,8 @@ class Stepper {
     std::swap(delta_old_, delta_);
     std::swap(delta_, dq_);
     history_ = std::min(history_ + 1, 3);
+    if (with_laws_) kinetic_ = mean_kinetic();
+    if (with_laws_ && laws_.commit()) history_ = 1;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
@@ -794,6 +911,7 @@ class Stepper {
       f_[i].linear += half_[i].linear;
       f_[i].angular += half_[i].angular;
     }
+    if (left && with_laws_) laws_.add_forces(f_, out.data());
     if (left && closure_.size() > 0) {
       closure_.add_left_forces(f_, out.data());
     } else if (closure_.size() > closure_.holonomic()) {
@@ -921,8 +1039,15 @@ class Stepper {
   double reach_ = 0.0;
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
-  bool has_bias_ = false, driven_ = false;
-  bool passive_ = false;  // joints have forces of their own: damping, rotors, motors
+  bool has_bias_ = false, driven_ = false, with_laws_ = false;
+  bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
+  Laws laws_;
+  Node node_;
+  double kinetic_ = 0.0;  // of the last step, at its mean velocities
+  int depth_ = 0;         // how often the step has been halved
+  VectorX node_impulse_;
+  double left_friction_ = 0.0, left_impact_ = 0.0;
+  VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
   int history_ = 0;
 };
 

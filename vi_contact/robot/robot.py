@@ -66,10 +66,13 @@ class Robot:
         visual: Geometry = lambda: None,
         late_findings: Callable[[], Sequence[Finding]] = tuple,
         file: str = "",
+        path: str = "",
     ) -> None:
         self.name = name
         self.file = file
         """Name of the file it was loaded from, if any."""
+        self.path = path
+        """The whole path of that file."""
         self.model = model
         self.bodies = bodies
         self.joints = joints

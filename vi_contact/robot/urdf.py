@@ -125,6 +125,7 @@ def load_robot(
         visual=lambda: shapes.build(model, pin.GeometryType.VISUAL),
         late_findings=lambda: shapes.late_findings,
         file=file.name,
+        path=str(file.resolve()),
     )
     try:
         robot.neutral()  # a loop that cannot be closed is an error of the file: say so now

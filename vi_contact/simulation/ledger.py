@@ -27,6 +27,10 @@ class Ledger:
     """Of the external wrenches."""
     damping: Array
     """Of joint dampers and spring dampers; never positive."""
+    friction: Array
+    """Of friction in contacts and joints; not positive up to the integration error."""
+    impact: Array
+    """Of contacts and joint limits along their normals: what impacts take."""
     integration: Array
     """The scheme's own error."""
     change: Array
@@ -35,7 +39,14 @@ class Ledger:
     @property
     def sum(self) -> Array:
         """(N,) of all entries."""
-        return self.motor + self.external + self.damping + self.integration
+        return (
+            self.motor
+            + self.external
+            + self.damping
+            + self.friction
+            + self.impact
+            + self.integration
+        )
 
     @property
     def defect(self) -> Array:

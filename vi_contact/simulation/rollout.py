@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from vi_contact import _core
 from vi_contact.errors import ArrayError, OptionError
 from vi_contact.robot.maximal import check_array
+from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.simulator import Simulator
@@ -43,6 +44,8 @@ def rollout(
     threads: int | None = None,
     gravity: ArrayLike = (0.0, 0.0, -9.81),
     options: SolverOptions | None = None,
+    ground: Ground | None = Ground(),  # noqa: B008 - immutable
+    joint_limits: bool = True,
 ) -> Rollout:
     """Runs from many initial states or with many torque sequences; each equals a single run.
 
@@ -52,7 +55,7 @@ def rollout(
     """
     if threads is not None and threads < 1:
         raise OptionError(f"threads is {threads}; it must be at least 1")
-    sim = Simulator(robot, time_step, gravity, options)
+    sim = Simulator(robot, time_step, gravity, options, ground, joint_limits)
     torques = _numbers("tau", tau)
     if torques.ndim not in (2, 3) or torques.shape[-1] != robot.nu:
         raise ArrayError(

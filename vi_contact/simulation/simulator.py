@@ -14,17 +14,21 @@ from numpy.typing import ArrayLike
 from vi_contact import _core
 from vi_contact.errors import (
     ArrayError,
+    JointLimitError,
     LinkNotFoundError,
     OpenLoopError,
     OptionError,
+    PenetrationError,
     RotationTooFastError,
     StepFailedError,
     TimeStepError,
 )
+from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
 from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
+from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
@@ -35,8 +39,16 @@ Controller = Callable[[State], ArrayLike]
 OPEN_LOOP_TOLERANCE = 1e-8
 """Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
 
-Report = tuple[int, int, float, float, int, int]
+Report = tuple[int, int, float, float, int, int, int, int]
 """Of a compiled step: status, iterations, residual, loop error, body at fault, parts."""
+
+PENETRATION_TOLERANCE = 1e-6
+"""Deepest contact of a start [m]; the first step lifts it, at 1e-4 m/s in 10 ms."""
+
+LIMIT_TOLERANCE = 1e-6
+"""Farthest that a joint may start beyond its limit [rad or m]; the first step moves it back."""
+
+METHODS = ("newton", "line search", "interior point")
 
 STEPS_PER_CALL = 10_000
 """Longest compiled call, so that Ctrl-C and the progress bar come through."""
@@ -54,6 +66,10 @@ class StepInfo:
     """Largest loop error [m or rad]."""
     parts: int
     """Smaller steps that it took; more than one if the step as a whole did not converge."""
+    contacts: int
+    """Closed contacts."""
+    method: str
+    """What solved it: "newton", or behind it "line search" or "interior point"."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
 
@@ -70,8 +86,9 @@ class Simulator:
     """Moves a robot in time by a variational integrator.
 
     Forces: gravity, joint torques within effort, velocity and motor limits, joint damping, springs,
-    external wrenches; loops and mimic joints are held. Contacts, joint limits and joint friction
-    are not simulated yet: a robot falls through the ground.
+    external wrenches; loops and mimic joints are held. Contacts with the ground are hard and
+    inelastic unless it has restitution, with Coulomb friction. Joints stop at their limits and have
+    Coulomb friction; joint_limits=False leaves out both.
 
     A drive without a motor fades to zero over the last tenth before its velocity limit; with a
     motor, its voltage and current set the limits at the mean speed of each step.
@@ -83,21 +100,35 @@ class Simulator:
         time_step: float = 0.01,
         gravity: ArrayLike = (0.0, 0.0, -9.81),
         options: SolverOptions | None = None,
+        ground: Ground | None = Ground(),  # noqa: B008 - immutable
+        joint_limits: bool = True,
     ) -> None:
         self.robot = robot
+        self.ground = ground
+        self.joint_limits = joint_limits
         self.time_step = check_time_step(time_step)
         self.gravity = read_only(check_array("gravity", gravity, 3))
         self.options = check_options(options or SolverOptions())
-        self._stepper = make_stepper(robot, self.time_step, self.gravity, self.options)
-        self._observer = make_stepper(robot, self.time_step, self.gravity, self.options)
+        self._stepper = make_stepper(
+            robot, self.time_step, self.gravity, self.options, ground, joint_limits
+        )
+        self._observer = make_stepper(
+            robot, self.time_step, self.gravity, self.options, ground, joint_limits
+        )
         self._nu = robot.nu
         self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
         self._names = [
             joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)
         ]
-        self._report = (0, 0, 0.0, 0.0, WORLD, 1)
-        self.reset()
+        self._report = (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
+        self._not_ready: PenetrationError | None = None
+        try:
+            self.reset()
+        except PenetrationError as error:  # a fixed robot that reaches into the ground
+            self._stepper.reset(robot.neutral(), np.zeros(robot.nv))
+            self._state = self._take_state(0.0)
+            self._not_ready = error
 
     # ------------------------------------------------------------ state
     @property
@@ -108,34 +139,51 @@ class Simulator:
     @property
     def info(self) -> StepInfo:
         """What the last step did."""
-        status, iterations, residual, closure_error, _, parts = self._report
+        status, iterations, residual, closure_error, _, parts, contacts, method = self._report
         applied, saturated = np.empty(self._nu), np.empty(self._nu)
         self._stepper.get_tau(applied, saturated)
         names = tuple(name for name, on in zip(self._names, saturated, strict=True) if on)
-        return StepInfo(Status(status), iterations, residual, closure_error, parts, names)
+        return StepInfo(
+            Status(status), iterations, residual, closure_error, parts, contacts, METHODS[method],
+            names,
+        )  # fmt: skip
 
     def reset(
         self, q: ArrayLike | None = None, v: ArrayLike | None = None, time: float = 0.0
     ) -> State:
-        """Starts from q (nq,), the neutral configuration if not given, and v (nv,) at the node.
+        """Starts from q (nq,) and v (nv,) at the node.
+
+        Without q, from the neutral configuration, with a free base lifted onto the ground. A start
+        with a contact below the ground or a joint beyond its limits is an error.
 
         The start is momentum-consistent, p = M(q) v, so the motion is second order from the first
         step on. A velocity that would open a loop is projected on the loop, as by an impact.
         """
         robot = self.robot
-        start = robot.neutral() if q is None else robot.check_q(q)
+        start = self._standard_start() if q is None else robot.check_q(q)
         velocity = np.zeros(robot.nv) if v is None else robot.check_v(v)
         if not math.isfinite(time):
             raise TimeStepError(f"the start time is {time}; it must be finite")
         if robot.loops or robot.mimics:
             self._check_closed(start)
         self._observer.reset(start, velocity)
+        self._check_inside(start)
         speed, body = self._observer.fastest_rotation(velocity)
         if speed * self.time_step >= 2.0:
             raise RotationTooFastError(robot.bodies[body].name, speed, self.time_step)
         self._stepper.reset(start, velocity)
         self._state = self._take_state(float(time))
+        self._not_ready = None
         return self._state
+
+    def _standard_start(self) -> Array:
+        """The neutral configuration; a free base is lifted until nothing is below the ground."""
+        q = self.robot.neutral()
+        self._observer.reset(q, np.zeros(self.robot.nv))
+        depth, _ = self._observer.deepest_contact()
+        if self.ground is not None and depth > 0.0 and len(self.robot.base_dofs):
+            q[:3] += depth * self.ground.unit_normal
+        return q
 
     def snapshot(self) -> Snapshot:
         """The whole state with the warm start, for `restore`."""
@@ -153,6 +201,18 @@ class Simulator:
         numbers = np.empty(self._size)
         self._stepper.get_state(numbers)
         return State(self.robot, self._observer, time, numbers)
+
+    def _check_inside(self, q: Array) -> None:
+        """No contact below the ground, no joint beyond its limits."""
+        depth, contact = self._observer.deepest_contact()
+        if depth > PENETRATION_TOLERANCE:
+            raise PenetrationError(self.robot.name, self.robot.contact_names[contact], depth)
+        for joint in self.robot.joints if self.joint_limits else ():
+            if joint.nv != 1 or joint.continuous:
+                continue
+            value, lower, upper = float(q[joint.idx_q]), joint.lower[0], joint.upper[0]
+            if not lower - LIMIT_TOLERANCE <= value <= upper + LIMIT_TOLERANCE:
+                raise JointLimitError(self.robot.name, joint.name, value, lower, upper)
 
     def _check_closed(self, q: Array) -> None:
         error = np.abs(closure.closure_rows(self.robot, q)[0])
@@ -174,6 +234,8 @@ class Simulator:
         body that carries the link. Raises StepFailedError, and keeps the state, if the step does
         not converge.
         """
+        if self._not_ready:
+            raise self._not_ready
         torque = None if tau is None else self._check_tau(tau)
         forces = None if wrenches is None else self._check_wrenches(wrenches)
         report = self._stepper.step(torque, forces)
@@ -197,6 +259,8 @@ class Simulator:
         """
         if not (math.isfinite(duration) and duration >= 0.0):
             raise TimeStepError(f"the duration is {duration} s; it must be finite and not negative")
+        if self._not_ready:
+            raise self._not_ready
         steps = round(duration / self.time_step)
         record = _Record(self.robot, steps)
         start = clock.perf_counter()
@@ -204,7 +268,7 @@ class Simulator:
         bar = _ProgressBar(steps) if progress else None
         if controller is not None and hasattr(controller, "reset"):
             controller.reset()
-        done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1)
+        done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         if steps == 0:
             record.run(self._stepper, 0, 0, None)
         while done < steps and report[0] == Status.CONVERGED:
@@ -281,17 +345,23 @@ class _Record:
         self.v = np.empty((steps + 1, robot.nv))
         self.tau = np.zeros((steps, robot.nu))
         self.tau_command = np.zeros((steps, robot.nu))
-        self.works = np.empty((steps, 4))
-        self.counts = np.empty((steps, 2))
+        self.works = np.empty((steps, 6))
+        self.counts = np.empty((steps, 4))
+        self.touches: list[Array] = []
 
     def run(
         self, stepper: _core.Stepper, first: int, count: int, tau: Array | None
     ) -> tuple[int, Report]:
         nodes, steps = slice(first, first + count + 1), slice(first, first + count)
-        return stepper.run(
+        result = stepper.run(
             count, tau, False, None, self.q[nodes], self.v[nodes], self.tau[steps],
             self.works[steps], self.counts[steps],
         )  # fmt: skip
+        touches = stepper.log()
+        if len(touches):
+            touches[:, 0] += first
+            self.touches.append(touches)
+        return result
 
     def trajectory(
         self, sim: Simulator, done: int, first_time: float, status: Status, wall_time: float
@@ -301,15 +371,18 @@ class _Record:
         scalars, poses = np.empty((nodes, 9)), np.empty((nodes, count, 7))
         velocities = np.empty((nodes, count, 6))
         sim._observer.observe(q, v, scalars, poses, velocities)
-        motor, external, damping, impulses = np.moveaxis(self.works[:done], 1, 0)
+        motor, external, damping, impulses, friction, impact = np.moveaxis(self.works[:done], 1, 0)
         kinetic, potential = scalars[:, 0].copy(), scalars[:, 1].copy()
-        gain: Array = impulses - motor - external - damping + np.diff(potential)
+        works = motor + external + damping + friction + impact
+        gain: Array = impulses - works + np.diff(potential)
         change: Array = np.diff(kinetic + potential)
         time: Array = first_time + sim.time_step * np.arange(nodes, dtype=np.float64)
         ledger = Ledger(
             motor=read_only(motor.copy()),
             external=read_only(external.copy()),
             damping=read_only(damping.copy()),
+            friction=read_only(friction.copy()),
+            impact=read_only(impact.copy()),
             integration=read_only(gain),
             change=read_only(change),
         )
@@ -333,10 +406,26 @@ class _Record:
             v_WB=read_only(velocities[:, :, :3].copy()),
             w_WB_B=read_only(velocities[:, :, 3:].copy()),
             ledger=ledger,
+            contacts=self._contacts(sim, done, poses),
+            methods=read_only(self.counts[:done, 3].astype(int)),
             iterations=read_only(self.counts[:done, 0].astype(int)),
             parts=read_only(self.counts[:done, 1].astype(int)),
             status=status,
             wall_time=wall_time,
+        )
+
+    def _contacts(self, sim: Simulator, done: int, poses: Array) -> ContactTable:
+        contacts = sim.robot.contacts if sim.ground is not None else ()
+        touches = np.concatenate(self.touches) if self.touches else np.zeros((0, 6))
+        return ContactTable(
+            names=tuple(contact.name for contact in contacts),
+            bodies=read_only(np.array([float(contact.body) for contact in contacts])),
+            points=read_only(np.array([contact.p_BC for contact in contacts]).reshape(-1, 3)),
+            radii=read_only(np.array([contact.radius for contact in contacts])),
+            plane=read_only(sim.ground.numbers[:4] if sim.ground else np.zeros(4)),
+            touches=read_only(touches[touches[:, 0] < done]),
+            p_WB=read_only(poses[:, :, :3].copy()),
+            quat_WB_xyzw=read_only(poses[:, :, 3:].copy()),
         )
 
 

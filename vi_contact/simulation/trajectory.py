@@ -10,6 +10,7 @@ import numpy as np
 
 from vi_contact.errors import TrajectoryFileError
 from vi_contact.robot.parts import Array
+from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.solvers.newton import Status
 
@@ -52,6 +53,10 @@ class Trajectory:
     w_WB_B: Array
     """(N+1, n, 3) body axes [rad/s]."""
     ledger: Ledger
+    contacts: ContactTable
+    """By name: gap (N+1,), force (N, 3) in world axes, sliding (N,)."""
+    methods: Array
+    """(N,) 0 where Newton's method solved the step, 1 its line search, 2 the interior point."""
     iterations: Array
     """(N,) Newton iterations."""
     parts: Array
@@ -72,6 +77,11 @@ class Trajectory:
         )
 
     @property
+    def impacts(self) -> list[tuple[float, str]]:
+        """(time, contact) of every contact that closed."""
+        return self.contacts.impacts(self.time)
+
+    @property
     def energy(self) -> Array:
         """(N+1,) [J]."""
         return self.kinetic + self.potential
@@ -81,9 +91,10 @@ class Trajectory:
         values: dict[str, object] = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Ledger):
+            if isinstance(value, (Ledger, ContactTable)):
                 for entry in fields(value):
-                    values[f"ledger_{entry.name}"] = getattr(value, entry.name)
+                    if entry.name not in values:
+                        values[f"{field.name}_{entry.name}"] = getattr(value, entry.name)
             else:
                 values[field.name] = int(value) if isinstance(value, Status) else value
         with Path(path).open("wb") as file:
@@ -103,6 +114,13 @@ class Trajectory:
             for array in values.values():
                 array.flags.writeable = False
             entries = {entry.name: values.pop(f"ledger_{entry.name}") for entry in fields(Ledger)}
+            parts = ("bodies", "points", "radii", "plane", "touches")
+            contacts = ContactTable(
+                names=tuple(str(name) for name in values.pop("contacts_names")),
+                p_WB=values["p_WB"],
+                quat_WB_xyzw=values["quat_WB_xyzw"],
+                **{part: values.pop(f"contacts_{part}") for part in parts},
+            )
             return Trajectory(
                 robot_name=str(values.pop("robot_name")),
                 robot_file=str(values.pop("robot_file")),
@@ -111,6 +129,7 @@ class Trajectory:
                 status=Status(int(values.pop("status"))),
                 wall_time=float(values.pop("wall_time")),
                 ledger=Ledger(**entries),
+                contacts=contacts,
                 **values,
             )
         except (KeyError, TypeError, ValueError):

@@ -9,6 +9,7 @@ import numpy as np
 
 from vi_contact import _core
 from vi_contact.errors import UnsupportedJointError
+from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.parts import WORLD, Array, Connection, JointKind
 from vi_contact.robot.robot import Robot
 
@@ -39,16 +40,21 @@ class SolverOptions:
     """
     closure_tolerance: float = 1e-12
     """Largest loop error accepted [m or rad]; machined joints have a play of 1e-5 m."""
+    contact_tolerance: float = 1e-12
+    """Largest penetration and slip of a sticking contact accepted [m or rad].
+
+    What is left of the slip is made up for in the next step, so it does not add up.
+    """
     max_iterations: int = 30
     """Newton iterations; smooth motion needs one to three."""
-    max_halvings: int = 4
+    max_halvings: int = 7
     """A step that does not converge is taken in halves, those in halves again, up to so often.
 
     Zero turns it off: such a step then fails at once.
     """
 
 
-def pack(robot: Robot) -> _core.Model:
+def pack(robot: Robot, ground: Ground | None = None, joint_limits: bool = False) -> _core.Model:
     """The compiled model of a robot: every part as a row of numbers."""
     link_numbers, link_values = [], []
     for joint, body in zip(robot.joints, robot.bodies, strict=True):
@@ -72,10 +78,13 @@ def pack(robot: Robot) -> _core.Model:
                 ]
             )
         )  # fmt: skip
+    contacts = robot.contacts if ground is not None else ()
+    standard = ground.friction if ground is not None else 0.0
+    frictions = [standard if c.friction is None else c.friction for c in contacts]
     return _core.make_model(
         _integers(link_numbers, 7),
         _numbers(link_values, 23),
-        _numbers(_drives(robot), 9),
+        _numbers(_drives(robot, joint_limits), 12),
         _integers([[loop.parent, loop.child, int(loop.kind)] for loop in robot.loops], 3),
         _numbers([_frames(loop) for loop in robot.loops], 20),
         _integers([[mimic.joint, mimic.source] for mimic in robot.mimics], 2),
@@ -94,6 +103,16 @@ def pack(robot: Robot) -> _core.Model:
             ],
             9,
         ),
+        _integers([[contact.body] for contact in contacts], 1),
+        _numbers(
+            [
+                np.concatenate(
+                    [contact.p_BC + _com(robot, contact.body), [contact.radius, friction]]
+                )
+                for contact, friction in zip(contacts, frictions, strict=True)
+            ],
+            5,
+        ),
     )
 
 
@@ -110,8 +129,8 @@ def _frames(connection: Connection) -> Array:
     )  # fmt: skip
 
 
-def _drives(robot: Robot) -> list[list[float]]:
-    """Per velocity coordinate: input, damping, armature, effort, velocity; stall, slope, peak."""
+def _drives(robot: Robot, joint_limits: bool) -> list[list[float]]:
+    """Per velocity coordinate: its input, its brakes and limits, its motor; see `Drive`."""
     inputs = {int(dof): index for index, dof in enumerate(robot.actuated_dofs)}
     motors = {motor.joint: motor for motor in robot.motors}
     rows: list[list[float]] = []
@@ -129,6 +148,8 @@ def _drives(robot: Robot) -> list[list[float]]:
                 [
                     inputs.get(joint.idx_v + k, -1), joint.damping[k], joint.armature[k],
                     joint.effort[k], joint.velocity[k], motor is not None, stall, slope, peak,
+                    *((joint.lower[k], joint.upper[k], joint.friction[k])
+                      if joint_limits else (-np.inf, np.inf, 0.0)),
                 ]
             )  # fmt: skip
     return rows
@@ -145,15 +166,22 @@ def _integers(
 
 
 def make_stepper(
-    robot: Robot, time_step: float, gravity: Array, options: SolverOptions
+    robot: Robot,
+    time_step: float,
+    gravity: Array,
+    options: SolverOptions,
+    ground: Ground | None = None,
+    joint_limits: bool = False,
 ) -> _core.Stepper:
     """The compiled stepper of a robot; arguments are trusted."""
     return _core.Stepper(
-        pack(robot),
+        pack(robot, ground, joint_limits),
         time_step,
         gravity,
         options.momentum_tolerance,
         options.closure_tolerance,
         options.max_iterations,
         options.max_halvings,
+        options.contact_tolerance,
+        None if ground is None else ground.numbers,
     )

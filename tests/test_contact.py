@@ -1,0 +1,170 @@
+"""Hard contact with friction against analytic cases, at time steps of 0.1 to 0.005 s."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from shapes import STEPS, G, box, on_slope, slope, sphere
+from urdf_text import INERTIAL, joint, link, robot, write
+
+import vi_contact as vc
+
+LYING = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0]
+
+pytestmark = pytest.mark.parametrize("time_step", STEPS)
+
+
+def deepest(trajectory: vc.Trajectory) -> float:
+    return -min(float(trajectory.contacts[name].gap.min()) for name in trajectory.contacts)
+
+
+@pytest.mark.parametrize("degrees", [30.0, 60.0])
+def test_box_slides_to_rest_where_it_must(tmp_path, time_step, degrees):
+    mu, speed = 0.3, 2.0
+    direction = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees)), 0.0])
+    sim = vc.Simulator(box(tmp_path), time_step, ground=vc.Ground(friction=mu))
+    sim.reset(LYING, np.concatenate([speed * direction, np.zeros(3)]))
+    trajectory = sim.run(1.5)
+    way = trajectory.q[-1, :3]
+    # exact but in the last step, where the speed left, below mu g h, ends: mu g h^2 / 8 at most
+    assert way @ direction == pytest.approx(speed**2 / (2 * mu * G), abs=mu * G * time_step**2 / 8)
+    # a pyramid of four sides would turn it by degrees; here the solver's tolerance over 150 steps
+    assert abs(np.cross(direction, way)[2]) < 1e-10
+    assert np.abs(trajectory.v[-1]).max() < 1e-8
+    assert deepest(trajectory) < 1e-11
+    # the friction takes the kinetic energy, 1/2 m v^2 = 4 J, and nothing else acts
+    assert trajectory.ledger.friction.sum() == pytest.approx(-4.0, abs=1e-9)
+    assert np.abs(trajectory.ledger.defect).max() < 1e-9
+
+
+def test_box_sticks_on_a_slope_below_the_friction_angle(tmp_path, time_step):
+    angle = 0.95 * np.arctan(0.8)
+    sim = vc.Simulator(box(tmp_path), time_step, ground=slope(angle))
+    sim.reset(on_slope(0.1, angle))
+    trajectory = sim.run(100.0)
+    # one tolerance of 1e-12 m in all, not one per step
+    assert np.abs(trajectory.q - trajectory.q[0]).max() < 1e-11
+    assert np.abs(trajectory.v[-1]).max() < 1e-8
+    assert not any(trajectory.contacts[name].sliding.any() for name in trajectory.contacts)
+
+
+def test_box_slips_on_a_steeper_slope(tmp_path, time_step):
+    angle, mu = 0.5, 0.3
+    sim = vc.Simulator(box(tmp_path), time_step, ground=slope(angle, friction=mu))
+    sim.reset(on_slope(0.1, angle))
+    trajectory = sim.run(1.0)
+    acceleration = G * (np.sin(angle) - mu * np.cos(angle))
+    way = np.linalg.norm(trajectory.q[-1, :3] - trajectory.q[0, :3])
+    # constant acceleration is followed exactly; left are tolerances over 200 steps
+    assert way == pytest.approx(0.5 * acceleration, abs=1e-9)
+    assert np.linalg.norm(trajectory.v[-1, :3]) == pytest.approx(acceleration, abs=1e-8)
+
+
+def test_sphere_rolls_down_a_slope(tmp_path, time_step):
+    angle, radius, time = 0.2, 0.1, 0.5
+    sim = vc.Simulator(sphere(tmp_path, radius), time_step, ground=slope(angle))
+    sim.reset(on_slope(radius, angle))
+    trajectory = sim.run(time)
+    acceleration = G * np.sin(angle) * 5.0 / 7.0
+    way = np.linalg.norm(trajectory.q[-1, :3] - trajectory.q[0, :3])
+    # second order: the turn per step, a t h / r, enters by its square
+    turn = acceleration * time * time_step / radius
+    assert way == pytest.approx(0.5 * acceleration * time**2, rel=0.1 * turn**2)
+    assert deepest(trajectory) < 1e-11
+
+
+def test_tossed_box_comes_to_rest_on_a_face(tmp_path, time_step):
+    sim = vc.Simulator(box(tmp_path), time_step, ground=vc.Ground(friction=0.5))
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        quat = rng.normal(size=4)
+        q = np.concatenate([[0.0, 0.0, 0.6], quat / np.linalg.norm(quat)])
+        sim.reset(q, rng.normal(size=6) * [1.0, 1.0, 1.0, 3.0, 3.0, 3.0])
+        trajectory = sim.run(6.0)
+        assert np.abs(trajectory.v[-1]).max() < 1e-8
+        gaps = np.sort([trajectory.contacts[name].gap[-1] for name in trajectory.contacts])
+        assert np.abs(gaps[:4]).max() < 1e-9  # a face
+        assert deepest(trajectory) < 1e-9
+        weight = trajectory.contacts.total_force[-1]
+        np.testing.assert_allclose(weight, [0.0, 0.0, 2.0 * G], atol=1e-4)  # tolerances over h
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.5, 0.9])
+def test_ball_bounces(tmp_path, time_step, restitution):
+    height = 1.0
+    ground = vc.Ground(restitution=restitution)
+    sim = vc.Simulator(sphere(tmp_path), time_step, ground=ground)
+    sim.reset([0.0, 0.0, 0.1 + height, 0.0, 0.0, 0.0, 1.0])
+    fall = np.sqrt(2.0 * height / G)
+    trajectory = sim.run(fall * (1.0 + 1.5 * restitution) + 2 * time_step)
+    z = trajectory.q[:, 2] - 0.1
+    after = z[round(fall / time_step) + 1 :].max()
+    # first order: it turns up to one step's fall, v h, above the ground
+    assert abs(after - restitution**2 * height) < np.sqrt(2.0 * G * height) * time_step + 1e-9
+    assert z.min() > -1e-10
+
+
+def test_joint_stops_at_its_limit(tmp_path, time_step):
+    swing = joint(
+        "hinge", "world", "arm", limit='<limit lower="-0.5" upper="0.5" effort="9" velocity="99"/>'
+    )
+    body = INERTIAL.replace("<mass", '<origin xyz="0.5 0 0"/><mass')
+    file = write(tmp_path, robot(link("world", ""), link("arm", body), swing))
+    sim = vc.Simulator(vc.load_robot(file), time_step)
+    trajectory = sim.run(3.0)
+    assert trajectory.q.max() < 0.5 + 1e-10  # tolerance of the step
+    assert trajectory.q[-1, 0] == pytest.approx(0.5, abs=1e-10)
+    assert np.abs(trajectory.v[-1]).max() < 1e-8
+    with pytest.raises(vc.errors.JointLimitError, match="'hinge'"):
+        sim.reset([0.6])
+
+
+def test_joint_friction_brakes_and_holds(tmp_path, time_step):
+    axis = joint("axis", "world", "wheel", "continuous", '<dynamics friction="0.3"/>', limit="")
+    file = write(tmp_path, robot(link("world", ""), link("wheel"), axis))
+    sim = vc.Simulator(vc.load_robot(file), time_step)
+    inertia, torque, speed = 0.1, 0.3, 2.0
+    sim.reset(v=[speed])
+    trajectory = sim.run(2.0)
+    angle = np.arctan2(trajectory.q[-1, 1], trajectory.q[-1, 0])
+    slowing = torque / inertia
+    assert angle == pytest.approx(speed**2 / (2 * slowing), abs=slowing * time_step**2 / 8)
+    held = sim.run(1.0, controller=lambda state: [0.29])
+    assert np.abs(held.q - held.q[0]).max() < 1e-11
+
+
+def test_runs_are_the_same_bit_for_bit(tmp_path, time_step):
+    hopper = vc.load_robot("fly_hopper")
+    q = hopper.on_ground(hopper.neutral())
+    q[2] += 0.2
+    runs = []
+    for _ in range(2):
+        sim = vc.Simulator(hopper, min(time_step, 0.02))
+        sim.reset(q)
+        sim.run(0.3)
+        snapshot = sim.snapshot()
+        first = sim.run(0.3)
+        sim.restore(snapshot)
+        np.testing.assert_array_equal(sim.run(0.3).q, first.q)
+        runs.append(first)
+    np.testing.assert_array_equal(runs[0].q, runs[1].q)
+    np.testing.assert_array_equal(runs[0].v, runs[1].v)
+
+
+@pytest.mark.parametrize("mass", [1e-3, 1e3])
+def test_box_of_any_mass_lies_still(tmp_path, time_step, mass):
+    sim = vc.Simulator(box(tmp_path, mass=mass), time_step)
+    sim.reset([0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0])
+    trajectory = sim.run(5.0)
+    # round-off of positions; no jitter
+    assert np.abs(trajectory.q - trajectory.q[0]).max() < 1e-11
+    assert np.abs(trajectory.v[1:]).max() < 1e-8
+
+
+def test_pushed_box_at_a_margin_of_twenty_does_not_creep(tmp_path, time_step):
+    sim = vc.Simulator(box(tmp_path), time_step, ground=vc.Ground(friction=0.8))
+    start = sim.reset([0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0])
+    push = [0.8 * 2.0 * G / 20.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    for _ in range(round(10.0 / time_step)):
+        state = sim.step(wrenches={"body": push})
+    assert np.abs(state.q - start.q).max() < 1e-11  # one tolerance, not one per step

@@ -1,0 +1,378 @@
+// Contacts, joint limits and joint friction in the step, and in the velocities of the nodes.
+#pragma once
+
+#include "contact_solver.hpp"
+#include "step.hpp"
+
+namespace vi_contact {
+
+// A closed contact approaches slower than this many free falls of one step: no bounce.
+inline constexpr double bounce_threshold = 2.0;
+
+// Longest change of a joint in one iteration [rad or m].
+inline constexpr double most_motion = 0.5;
+
+// The unknowns of one interval, for `ContactSolver`.
+class StepWithLaws {
+ public:
+  explicit StepWithLaws(Stepper& stepper) : s_(stepper), laws_(stepper.laws_) {}
+
+  // Solves the interval that `begin` and `predict` have prepared.
+  void solve(StepReport& report) {
+    gravity_ = s_.gravity_.norm();
+    laws_.joints.begin(s_.x0_.data(), s_.h_);
+    forward_kinematics(s_.model_, s_.x1_.data(), s_.frames1_);
+    laws_.contacts.select(s_.frames0_, s_.frames1_, s_.h_, gravity_);
+    s_.guess_ = s_.x1_;
+    laws_.get_state(s_.warm_.data());
+    report.status = Status::max_iterations;
+    for (int round = 0; round < 10; ++round) {  // contacts that were thought to be far come in
+      if (!solve_selected(report)) return;
+      if (!laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance())) break;
+    }
+    if (laws_.contacts.ground().restitution > 0.0 && set_bounces()) {
+      if (!solve_selected(report)) return;
+      if (laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance())) return;
+    }
+    report.status = Status::converged;
+  }
+
+  // ------------------------------------------------------------------------------- as a System
+  Distance distance(bool interior, double kappa) {
+    Distance d;
+    d.exists = s_.evaluate();
+    const double momentum = Stepper::largest(s_.r_);
+    const double closure = s_.closure_.size() > 0 ? s_.closure_.residual(s_.h_) : 0.0;
+    d.size = std::max(momentum / s_.momentum_tolerance(), closure / s_.closure_tolerance());
+    const double M = s_.model_.mass * s_.inverse_h_;
+    double squares = s_.r_.squaredNorm() + M * M * closure * closure;
+    double error = 0.0;
+    if (interior) {
+      double product = 0.0;
+      laws_.contacts.interior_errors(kappa, product, error, squares);
+      laws_.joints.interior_errors(kappa, product, error, squares);
+      d.size = std::max(d.size, product / (0.5 * kappa));
+    } else {
+      laws_.contacts.errors(error, squares);
+      laws_.joints.errors(error, squares);
+    }
+    const double size = error / contact_tolerance();
+    if (!(size <= d.size)) d.size = size;
+    d.merit = std::sqrt(squares);
+    return d;
+  }
+
+  void start_without_motion() { s_.x1_ = s_.x0_; }
+
+  unsigned long linearise(bool interior, double kappa) {
+    if (!interior) return laws_.linearise_newton();
+    laws_.linearise_interior(kappa);
+    return 0;
+  }
+
+  unsigned long linearise_stick() {
+    laws_.joints.linearise_newton();
+    laws_.contacts.linearise_stick();
+    return 0;
+  }
+
+  bool factor() {
+    s_.set_joint_tangents();
+    s_.tree_.clear_stiff();
+    laws_.add_blocks(s_.turns_, s_.tree_);
+    const bool done = s_.tree_.factor_step(s_.frames0_, s_.frames1_, s_.turns_, s_.inverse_h_) &&
+                      (s_.closure_.size() == 0 ||
+                       s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
+    s_.tree_.clear_stiff();
+    return done;
+  }
+
+  void direction() {
+    for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    s_.rhs_ = s_.r_;
+    laws_.subtract_answers(s_.f_, s_.rhs_.data());
+    s_.project(s_.frames0_, s_.f_, s_.rhs_.data());
+    if (s_.closure_.size() > 0) {
+      s_.lambda_ = s_.closure_.lambda;
+      s_.closure_.solve(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
+      s_.lambda_change_ = s_.closure_.lambda - s_.lambda_;
+      s_.closure_.lambda = s_.lambda_;
+    } else {
+      s_.tree_.solve(s_.rhs_.data(), nullptr, s_.dq_.data());
+    }
+  }
+
+  // The longest step that keeps the cones, and within which the linear system means something.
+  double find_changes(bool interior, double kappa) {
+    const double longest = s_.dq_.cwiseAbs().maxCoeff();
+    const double cap = longest > most_motion ? most_motion / longest : 1.0;
+    if (interior) return std::min(cap, laws_.find_interior_changes(s_.tree_, s_.dq_.data(), kappa));
+    laws_.find_changes(s_.tree_, s_.dq_.data());
+    return cap;
+  }
+
+  void enter_interior(double scale) { laws_.enter_interior(scale); }
+
+  void begin_search() {
+    s_.trial_ = s_.x1_;
+    taken_ = 0.0;
+  }
+
+  Distance take(double a, bool interior, double kappa) {
+    s_.x1_ = s_.trial_;
+    s_.scaled_ = a * s_.dq_;
+    for (const Link& link : s_.model_.links) {
+      retract(link, s_.scaled_.data() + link.v, s_.x1_.data() + link.c);
+    }
+    if (s_.closure_.size() > 0) s_.closure_.lambda = s_.lambda_ + a * s_.lambda_change_;
+    laws_.take_step(a - taken_, interior);
+    taken_ = a;
+    return distance(interior, kappa);
+  }
+
+  // ------------------------------------------------------------------------------- velocities
+  // M v = p + G' mu + J' c, with the laws of contact for the velocities of those contacts that
+  // were closed in the last step: what the contacts leave of the momentum at the node.
+  //
+  // A body at rest has p = -h/2 weight, the part of gravity that the next step's impulse will
+  // take; its velocity is zero.
+  bool velocities(double* v) {
+    laws_.contacts.select_closed(s_.frames0_);
+    laws_.joints.begin_velocities(s_.h_);
+    s_.tree_.clear_stiff();
+    s_.set_mass_tangents();
+    bool done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
+    unsigned long pattern = 0;
+    Eigen::Map<VectorX> velocity(v, s_.model_.nv);
+    laws_.contacts.evaluate_velocities(s_.tree_);
+    laws_.joints.evaluate_velocities(v);
+    double speed = 0.0;
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      speed = std::max(speed, std::abs(c.normal.g) + c.friction.d.norm());
+    }
+    for (int k = 0; done && k < 20; ++k) {
+      double error = 0.0, squares = 0.0;
+      laws_.contacts.errors(error, squares);
+      laws_.joints.errors(error, squares);
+      if (error <= 1e-13 * (1.0 + speed)) break;
+      const unsigned long is = laws_.linearise_newton();
+      if (k == 0 || is != pattern || laws_.contacts.any_slides()) {
+        pattern = is;
+        s_.set_mass_tangents();
+        laws_.contacts.add_node_blocks(s_.tree_);
+        laws_.joints.add_blocks(s_.tree_);
+        done = s_.factor_mass();
+        s_.tree_.clear_stiff();
+        if (!done) break;
+      }
+      for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+      s_.rhs_ = s_.p0_;
+      laws_.contacts.add_velocity_answers(s_.f_);
+      laws_.joints.add_velocity_answers(v, s_.rhs_.data());
+      s_.project(s_.frames0_, s_.f_, s_.rhs_.data());
+      s_.scaled_ = velocity;
+      done = s_.solve_mass(s_.rhs_, v);
+      laws_.contacts.change_by_velocities(s_.tree_);
+      laws_.joints.change_by_velocities(s_.scaled_.data(), v);
+      laws_.contacts.evaluate_velocities(s_.tree_);
+      laws_.joints.evaluate_velocities(v);
+    }
+    s_.tree_.clear_stiff();
+    book_node(v);
+    laws_.joints.end_velocities();
+    return done;
+  }
+
+  // ------------------------------------------------------------------------------- ledger
+  // An impulse works at the mean of the velocities before and after it. Of a step's impulse n, the
+  // node's share c (that of `velocities`) works at the end of the step before, between its mean
+  // velocity and that of the node; the rest between the node's and the mean velocity of the step:
+  //
+  //   c (dg0 / h + u) / 2,   (n - c) (u + dg1 / h) / 2
+  void book_left() {
+    Node& node = s_.node_;
+    s_.left_friction_ = s_.left_impact_ = 0.0;
+    s_.twists(s_.frames0_, node.v.data());
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      const Wrench& xi = s_.f_[c.link];
+      const Vector3 u = laws_.contacts.directions() * xi.linear + c.left * xi.angular;
+      Vector3 share = Vector3::Zero();
+      for (const auto& [index, impulse] : node.contacts) {
+        if (index == c.index) share = impulse;
+      }
+      const Vector3 mean = s_.inverse_h_ * Contacts::moved(c);
+      laws_.contacts.means[c.index] = mean;
+      const Vector3 work = 0.5 * (Contacts::impulse(c) - share).cwiseProduct(u + mean);
+      s_.left_impact_ += work[0];
+      s_.left_friction_ += work[1] + work[2];
+    }
+    for (size_t i = 0; i < laws_.joints.entries.size(); ++i) {
+      JointLaws::Entry& e = laws_.joints.entries[i];
+      const Vector2 share = node.joints.empty() ? Vector2::Zero() : node.joints[i];
+      const double moved = s_.inverse_h_ * (e.friction.d.x() - e.anchor);
+      const double mean = 0.5 * (node.v[e.v] + moved);
+      e.mean = moved;
+      s_.left_impact_ += (e.low.n - e.high.n - share[0]) * mean;
+      s_.left_friction_ += (e.friction.b.x() - share[1]) * mean;
+    }
+  }
+
+ private:
+  void book_node(const double* v) {
+    if (!s_.keep_books) return;
+    Node& node = s_.node_;
+    node.clear(s_.model_.nv);
+    for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
+      const Vector3 work =
+          0.5 * Contacts::impulse(c).cwiseProduct(u + laws_.contacts.means[c.index]);
+      node.impact += work[0];
+      node.friction += work[1] + work[2];
+      node.contacts.emplace_back(c.index, Contacts::impulse(c));
+      laws_.contacts.add_wrench(c, Contacts::impulse(c), s_.f_[c.link]);
+    }
+    for (const JointLaws::Entry& e : laws_.joints.entries) {
+      const double mean = 0.5 * (e.mean + v[e.v]), limit = e.low.n - e.high.n;
+      node.impact += limit * mean;
+      node.friction += e.friction.b.x() * mean;
+      node.joints.emplace_back(limit, e.friction.b.x());
+      node.impulse[e.v] += e.impulse();
+    }
+    s_.project(s_.frames0_, s_.f_, node.impulse.data());
+  }
+
+  bool solve_selected(StepReport& report) {
+    ContactSolver<StepWithLaws> solver(*this);
+    bool done = solver.newton(false, newton_limit) && !gains_energy();
+    Method method = Method::newton;
+    for (int again = 0; !done && again < 3; ++again) {
+      method = Method::line_search;
+      start_again();
+      done = solver.newton(again > 0, again > 0 ? line_search_limit : newton_limit, again < 2) &&
+             !gains_energy();
+    }
+    if (!done) {
+      method = Method::interior;
+      start_again();
+      const double M = s_.model_.mass * s_.inverse_h_;
+      const double last = 1e-11 * M * std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
+      distance(false, 0.0);
+      const double scale = motion_scale();
+      done = solver.interior(scale, M * scale * scale, last);
+      if (done) {
+        keep_interior();
+        if (!solver.newton(true, polish_limit)) {
+          take_kept();
+          distance(true, last);
+        }
+        done = !gains_energy();
+      }
+    }
+    report.iterations += solver.iterations;
+    report.residual = Stepper::largest(s_.r_);
+    report.closure = s_.closure_.error();
+    report.method = std::max(report.method, method);
+    if (!done) report.body = s_.fastest_body();
+    return done;
+  }
+
+  // The equations of a long step may have a second solution, far off, in which contacts give
+  // energy. Contacts only take: more kinetic energy than gravity, drives and springs can account
+  // for is such a solution. In the smallest parts of a step it is accepted.
+  bool gains_energy() const {
+    if (s_.depth_ >= s_.settings_.max_halvings) return false;
+    double work = 0.0;
+    for (int i = 0; i < s_.model_.size(); ++i) {
+      const Vector3 moved = s_.h_ * s_.velocities_[i];
+      work += std::abs(s_.model_.links[i].mass * s_.gravity_.dot(moved));
+      if (s_.has_bias_) {  // half impulses of springs and wrenches
+        work += 2.0 * std::abs(s_.half_[i].linear.dot(s_.velocities_[i])) +
+                4.0 * s_.inverse_h_ * s_.half_[i].angular.norm() * s_.turns_[i].u.norm();
+      }
+    }
+    double d[6];
+    for (const Link& link : s_.model_.links) {
+      increment(link, s_.x0_.data() + link.c, s_.x1_.data() + link.c, d);
+      for (int j = 0; j < link.nv; ++j) work += std::abs(s_.torque_[link.v + j] * d[j]);
+    }
+    const double fall = gravity_ * s_.h_;
+    const double margin = 0.25 * s_.kinetic_ + 5.0 * s_.model_.mass * fall * fall;
+    return s_.mean_kinetic() > s_.kinetic_ + work + margin;
+  }
+
+  // What contacts move or penetrate in the first guess [m].
+  double motion_scale() const {
+    double scale = std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      scale = std::max(scale, -c.normal.g);
+      if (c.normal.g < scale) scale = std::max(scale, 0.5 * c.friction.d.norm());
+    }
+    for (const JointLaws::Entry& e : laws_.joints.entries) {
+      scale = std::max({scale, -e.low.g, -e.high.g});
+    }
+    return std::min(scale, 0.1);
+  }
+
+  void start_again() {
+    s_.x1_ = s_.guess_;
+    laws_.contacts.warm_start(1.0);
+    laws_.joints.load_impulses(s_.warm_.data() + laws_.contacts.state_size());
+    if (s_.closure_.size() > 0) s_.closure_.lambda.setZero();
+  }
+
+  void keep_interior() {
+    s_.guess_ = s_.x1_;
+    kept_contacts_ = laws_.contacts.near;
+    kept_joints_ = laws_.joints.entries;
+    s_.lambda_kept_ = s_.closure_.lambda;
+  }
+  void take_kept() {
+    s_.x1_ = s_.guess_;
+    laws_.contacts.near = kept_contacts_;
+    laws_.joints.entries = kept_joints_;
+    s_.closure_.lambda = s_.lambda_kept_;
+  }
+
+  // Contacts that closed in this step and came fast leave with e times their speed:
+  //   g(q1) >= g(q0) - e h u,   u the normal velocity at the left node
+  bool set_bounces() {
+    const double e = laws_.contacts.ground().restitution;
+    bool any = false;
+    std::vector<Contacts::Near> selected = laws_.contacts.near;
+    std::vector<JointLaws::Entry> entries = laws_.joints.entries;
+    s_.get_v(s_.bounce_v_.data());
+    s_.twists(s_.frames0_, s_.bounce_v_.data());
+    const Vector3& N = laws_.contacts.ground().normal;
+    for (Contacts::Near& c : selected) {
+      const bool closes = c.normal.trial(c.R) > 0.0 && !(laws_.contacts.memory[c.index].n > 0.0);
+      if (!closes) continue;
+      const Wrench& xi = s_.f_[c.link];
+      const double u = N.dot(xi.linear + xi.angular.cross(s_.frames0_[c.link].R * c.point));
+      if (u > -bounce_threshold * gravity_ * s_.h_) continue;
+      c.target = laws_.contacts.height(c.centre0) - c.radius - e * s_.h_ * u;
+      any |= c.target > 0.0;
+    }
+    laws_.contacts.set_selection(selected);
+    laws_.joints.entries = entries;
+    if (s_.closure_.size() > 0) s_.closure_.evaluate(s_.frames0_, s_.x0_.data(), s_.h_, true);
+    return any;
+  }
+
+  double contact_tolerance() const {
+    return std::max(s_.settings_.contact_tolerance, 2e-15 * s_.reach_);
+  }
+
+  Stepper& s_;
+  Laws& laws_;
+  double gravity_ = 0.0, taken_ = 0.0;
+  std::vector<Contacts::Near> kept_contacts_;
+  std::vector<JointLaws::Entry> kept_joints_;
+};
+
+inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }
+inline bool Stepper::velocities_with_laws(double* v) { return StepWithLaws(*this).velocities(v); }
+
+inline void Stepper::book_left_laws() { StepWithLaws(*this).book_left(); }
+
+}  // namespace vi_contact

@@ -1,0 +1,85 @@
+// All inequalities of a robot, contacts and joint laws, as one thing that the solver moves.
+#pragma once
+
+#include "contact.hpp"
+#include "limits.hpp"
+
+namespace vi_contact {
+
+struct Laws {
+  Contacts contacts;
+  JointLaws joints;
+
+  Laws(const Model& model, const Ground& ground, const Frames& frames)
+      : contacts(model, ground), joints(model, frames) {}
+
+  bool exist() const { return contacts.size() > 0 || !joints.entries.empty(); }
+
+  void evaluate(const Frames& frames1, const std::vector<Turn>& turns, const double* x1) {
+    contacts.evaluate(frames1, turns);
+    joints.evaluate(x1);
+  }
+  void subtract_forces(std::vector<Wrench>& f, double* r) const {
+    contacts.subtract_forces(f);
+    joints.subtract_forces(r);
+  }
+  void add_forces(std::vector<Wrench>& f, double* r) const {
+    for (const Contacts::Near& c : contacts.near) {
+      contacts.add_wrench(c, Contacts::impulse(c), f[c.link]);
+    }
+    for (const JointLaws::Entry& e : joints.entries) r[e.v] += e.impulse();
+  }
+  unsigned long linearise_newton() {
+    return contacts.linearise_newton() * 31UL + joints.linearise_newton();
+  }
+  void linearise_interior(double kappa) {
+    contacts.linearise_interior(kappa);
+    joints.linearise_interior(kappa);
+  }
+  void add_blocks(const std::vector<Turn>& turns, Elimination& tree) {
+    contacts.add_blocks(turns, tree);
+    joints.add_blocks(tree);
+  }
+  void subtract_answers(std::vector<Wrench>& f, double* r) const {
+    contacts.subtract_answers(f);
+    joints.subtract_answers(r);
+  }
+  void find_changes(const Elimination& tree, const double* dq) {
+    contacts.find_changes(tree);
+    joints.find_changes(dq);
+  }
+  double find_interior_changes(const Elimination& tree, const double* dq, double kappa) {
+    return std::min(contacts.find_interior_changes(tree, kappa),
+                    joints.find_interior_changes(dq, kappa));
+  }
+  void take_step(double a, bool interior) {
+    if (interior) {
+      contacts.take_interior_step(a), joints.take_interior_step(a);
+    } else {
+      contacts.take_step(a), joints.take_step(a);
+    }
+  }
+  void enter_interior(double scale) {
+    contacts.enter_interior(scale);
+    joints.enter_interior(scale);
+  }
+  bool commit() {
+    const bool contact = contacts.commit(), joint = joints.commit();
+    return contact || joint;
+  }
+  // Whether the velocity at the node needs them.
+  bool act() const { return contacts.any_closed() || joints.act(); }
+  void scale(double factor) { contacts.scale(factor), joints.scale(factor); }
+  void forget() { contacts.forget(), joints.forget(); }
+  int state_size() const { return contacts.state_size() + joints.state_size(); }
+  void get_state(double* out) const {
+    contacts.get_state(out);
+    joints.get_state(out + contacts.state_size());
+  }
+  void set_state(const double* in) {
+    contacts.set_state(in);
+    joints.set_state(in + contacts.state_size());
+  }
+};
+
+}  // namespace vi_contact

@@ -1,0 +1,48 @@
+"""The ground: a plane that nothing passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vi_contact.errors import GroundError
+from vi_contact.robot.parts import Array
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The half space below the plane normal.p = height is solid."""
+
+    friction: float = 0.8
+    """Coulomb's coefficient, for contacts that do not give their own."""
+    restitution: float = 0.0
+    """Speed after an impact per speed before it, along the normal, from 0 to 1."""
+    normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    """Points out of the ground, any length; world axes."""
+    height: float = 0.0
+    """Distance of the plane from the origin, along the normal [m]."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("friction", 0.0, np.inf), ("restitution", 0.0, 1.0)):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and low <= value <= high):
+                limits = "at least 0" if high == np.inf else "from 0 to 1"
+                raise GroundError(f"the ground's {name} is {value}; it must be {limits}")
+        normal = np.asarray(self.normal, dtype=np.float64)
+        length = np.linalg.norm(normal) if normal.shape == (3,) else 0.0
+        if not (np.isfinite(length) and length > 0.0):
+            raise GroundError(f"the ground's normal is {self.normal}; three numbers, not all zero")
+        if not np.isfinite(self.height):
+            raise GroundError(f"the ground's height is {self.height}; it must be finite")
+
+    @property
+    def unit_normal(self) -> Array:
+        """(3,) of length one."""
+        normal = np.asarray(self.normal, dtype=np.float64)
+        return normal / np.linalg.norm(normal)
+
+    @property
+    def numbers(self) -> Array:
+        """(5,): unit normal, height, restitution."""
+        return np.concatenate([self.unit_normal, [self.height, self.restitution]])

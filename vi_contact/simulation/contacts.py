@@ -1,0 +1,87 @@
+"""What the contacts of a robot did during a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from vi_contact.errors import ContactNotFoundError
+from vi_contact.robot.maximal import rotation_matrices
+from vi_contact.robot.parts import Array
+
+
+@dataclass(frozen=True)
+class ContactRecord:
+    """One contact over N steps."""
+
+    gap: Array
+    """(N+1,) distance to the ground [m]; negative inside."""
+    force: Array
+    """(N, 3) mean force of the ground on the robot over each step, world axes [N]."""
+    sliding: Array
+    """(N,) whether it slid in a step."""
+
+
+@dataclass(frozen=True)
+class ContactTable(Mapping[str, ContactRecord]):
+    """Contacts by name; each is worked out when asked for."""
+
+    names: tuple[str, ...]
+    bodies: Array
+    """(C,) body that carries each."""
+    points: Array
+    """(C, 3) centres in the body frames [m]."""
+    radii: Array
+    """(C,) [m]."""
+    plane: Array
+    """(4,) unit normal and height of the ground."""
+    touches: Array
+    """(M, 6) rows: step, contact, force in world axes, sliding."""
+    p_WB: Array
+    quat_WB_xyzw: Array
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __getitem__(self, name: str) -> ContactRecord:
+        if name not in self._index:
+            raise ContactNotFoundError(name, self.names)
+        contact = self._index[name]
+        body, steps = int(self.bodies[contact]), len(self.p_WB) - 1
+        R_WB = rotation_matrices(self.quat_WB_xyzw[:, body])
+        p_WC = self.p_WB[:, body] + R_WB @ self.points[contact]
+        force, sliding = np.zeros((steps, 3)), np.zeros(steps, dtype=bool)
+        rows = self.touches[self.touches[:, 1] == contact]
+        step = rows[:, 0].astype(int)
+        np.add.at(force, step, rows[:, 2:5])  # a split step has several rows
+        sliding[step[rows[:, 5] > 0.0]] = True
+        return ContactRecord(
+            p_WC @ self.plane[:3] - self.plane[3] - self.radii[contact], force, sliding
+        )
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.names)}
+
+    @property
+    def total_force(self) -> Array:
+        """(N, 3) of all contacts, world axes [N]."""
+        force = np.zeros((len(self.p_WB) - 1, 3))
+        np.add.at(force, self.touches[:, 0].astype(int), self.touches[:, 2:5])
+        return force
+
+    def impacts(self, time: Array) -> list[tuple[float, str]]:
+        """(time, name) of every contact that closed, at the end of the step in which it did."""
+        pairs = np.unique(self.touches[:, :2].astype(int), axis=0).reshape(-1, 2)
+        known = {(int(step), int(contact)) for step, contact in pairs}
+        return [
+            (float(time[step + 1]), self.names[contact])
+            for step, contact in sorted(known)
+            if step > 0 and (step - 1, contact) not in known
+        ]

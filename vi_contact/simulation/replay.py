@@ -1,0 +1,72 @@
+"""Steps that failed, as files that repeat them."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vi_contact.errors import TrajectoryFileError
+from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.parts import Array
+from vi_contact.robot.urdf import load_robot
+from vi_contact.simulation.simulator import Simulator, Snapshot
+from vi_contact.solvers.newton import SolverOptions
+
+
+def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None) -> None:
+    """Writes the state of a simulator and the torques of its next step to an .npz file."""
+    ground = {} if sim.ground is None else {f"ground_{k}": v for k, v in asdict(sim.ground).items()}
+    options = {f"option_{k}": v for k, v in asdict(sim.options).items()}
+    snapshot = sim.snapshot()
+    np.savez_compressed(
+        Path(path),
+        robot_path=sim.robot.path,
+        free_base=bool(len(sim.robot.base_dofs)),
+        time_step=sim.time_step,
+        gravity=sim.gravity,
+        joint_limits=sim.joint_limits,
+        time=snapshot.time,
+        state=snapshot.numbers,
+        tau=np.zeros(sim.robot.nu) if tau is None else np.asarray(tau, dtype=np.float64),
+        **ground,
+        **options,
+    )
+
+
+def _with_prefix(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+
+
+def load_failure(path: str | Path) -> tuple[Simulator, Array]:
+    """The simulator just before the step that failed, and the torques of that step."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as file:
+            values = {key: file[key] for key in file.files}
+        robot = load_robot(
+            str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
+        )
+        ground = _with_prefix(values, "ground_")
+        options = _with_prefix(values, "option_")
+        sim = Simulator(
+            robot,
+            float(values["time_step"]),
+            values["gravity"],
+            SolverOptions(**{k: v.item() for k, v in options.items()}),
+            Ground(
+                float(ground["friction"]), float(ground["restitution"]),
+                tuple(float(x) for x in ground["normal"]),  # type: ignore[arg-type]
+                float(ground["height"]),
+            ) if ground else None,
+            bool(values["joint_limits"]),
+        )  # fmt: skip
+        sim.restore(Snapshot(float(values["time"]), values["state"]))
+    except FileNotFoundError:
+        raise TrajectoryFileError(f"there is no file {path}") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        raise TrajectoryFileError(f"{path} is not a step written by save_failure") from None
+    return sim, values["tau"]
