@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from vi_contact import _core
 from vi_contact.errors import ArrayError, OptionError
-from vi_contact.robot.maximal import check_array
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.simulator import Simulator
