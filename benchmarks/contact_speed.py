@@ -31,19 +31,27 @@ def standing(robot: vc.Robot) -> np.ndarray:
     return robot.on_ground(q)
 
 
+class Hold:
+    """A weak PD controller about a configuration."""
+
+    def __init__(self, robot: vc.Robot, q: np.ndarray, stiffness: float, damping: float) -> None:
+        self.dofs = robot.actuated_dofs
+        self.places = [next(j.idx_q for j in robot.joints if j.idx_v == d) for d in self.dofs]
+        self.q, self.stiffness, self.damping = q, stiffness, damping
+
+    def __call__(self, state: vc.State) -> np.ndarray:
+        error = self.q[self.places] - state.q[self.places]
+        return self.stiffness * error - self.damping * state.v[self.dofs]
+
+
 def main() -> None:
     for name, (stiffness, damping) in GAINS.items():
         robot = load(name)
         q = standing(robot)
-        places = [next(j.idx_q for j in robot.joints if j.idx_v == d) for d in robot.actuated_dofs]
         sim = vc.Simulator(robot, STEP)
 
-        def hold(state: vc.State) -> np.ndarray:
-            error = q[places] - state.q[places]
-            return stiffness * error - damping * state.v[robot.actuated_dofs]
-
         sim.reset(q)
-        tau = sim.run(0.1, hold).tau[-1].copy()
+        tau = sim.run(0.1, Hold(robot, q, stiffness, damping)).tau[-1].copy()
         start, snapshot = sim.state, sim.snapshot()
         ours = np.inf
         for _ in range(REPEATS):

@@ -178,6 +178,18 @@ class StepWithLaws {
       laws_.joints.evaluate_velocities(v);
     }
     s_.tree_.clear_stiff();
+    double error = 0.0, squares = 0.0;
+    laws_.contacts.errors(error, squares);
+    laws_.joints.errors(error, squares);
+    if (!done || !(error <= 1e-6 * (1.0 + speed))) {  // friction jams: the momentum as it is
+      for (Contacts::Near& c : laws_.contacts.near) c.normal.n = 0.0, c.friction.b.setZero();
+      for (JointLaws::Entry& e : laws_.joints.entries) {
+        e.low.n = e.high.n = e.friction.b.x() = 0.0;
+      }
+      s_.set_mass_tangents();
+      done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
+      laws_.contacts.evaluate_velocities(s_.tree_);
+    }
     book_node(v);
     laws_.joints.end_velocities();
     return done;
