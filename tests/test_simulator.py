@@ -219,3 +219,10 @@ def test_every_example_of_a_kind_flies():
         trajectory = sim.run(0.5)
         assert trajectory.status is vc.Status.CONVERGED
         assert np.abs(trajectory.ledger.defect).max() < 1e-7, name  # of hundreds of joules
+
+
+def test_recorded_arrays_must_have_room():
+    sim = vc.Simulator(vc.load_robot("walker"), 0.01)
+    short = np.empty((2, 4))
+    with pytest.raises(ValueError, match="counts has no room"):
+        sim._stepper.run(5, None, False, None, None, None, None, None, short)

@@ -193,9 +193,20 @@ Table touch_log(const OwningStepper& s) {
   return table;
 }
 
-Recording recording(const OptionalOutput& q, const OptionalOutput& v, const OptionalOutput& tau,
-                    const OptionalOutput& works, const OptionalOutput& counts) {
-  return {data(q), data(v), data(tau), data(works), data(counts)};
+// An array to write `size` numbers into, or null.
+double* room(const OptionalOutput& array, long size, const char* name) {
+  if (array && static_cast<long>(array->size()) < size) {
+    throw std::invalid_argument(std::string(name) + " has no room for all steps");
+  }
+  return data(array);
+}
+
+Recording recording(const Model& model, long steps, const OptionalOutput& q,
+                    const OptionalOutput& v, const OptionalOutput& tau, const OptionalOutput& works,
+                    const OptionalOutput& counts) {
+  return {room(q, (steps + 1) * model.nq, "q"), room(v, (steps + 1) * model.nv, "v"),
+          room(tau, steps * model.nu, "applied_tau"), room(works, steps * 6, "works"),
+          room(counts, steps * 4, "counts")};
 }
 
 }  // namespace
@@ -280,7 +291,7 @@ NB_MODULE(_compiled, m) {
           [](OwningStepper& s, int steps, OptionalArray tau, bool tau_varies,
              OptionalArray wrenches, OptionalOutput q, OptionalOutput v, OptionalOutput applied,
              OptionalOutput works, OptionalOutput counts) {
-            const Recording record = recording(q, v, applied, works, counts);
+            const Recording record = recording(*s.model, steps, q, v, applied, works, counts);
             const double *t = data(tau), *w = data(wrenches);
             std::pair<int, StepReport> result;
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time as clock
@@ -19,6 +20,7 @@ from vi_contact.errors import (
     OpenLoopError,
     OptionError,
     PenetrationError,
+    PlacementError,
     RotationTooFastError,
     StepFailedError,
     TimeStepError,
@@ -153,8 +155,9 @@ class Simulator:
     ) -> State:
         """Starts from q (nq,) and v (nv,) at the node.
 
-        Without q, from the neutral configuration, with a free base lifted onto the ground. A start
-        with a contact below the ground or a joint beyond its limits is an error.
+        Without q, from the neutral configuration, with a base that is free or on a vertical slide
+        lifted onto the ground. A start with a contact below the ground or a joint beyond its limits
+        is an error.
 
         The start is momentum-consistent, p = M(q) v, so the motion is second order from the first
         step on. A velocity that would open a loop is projected on the loop, as by an impact.
@@ -177,12 +180,17 @@ class Simulator:
         return self._state
 
     def _standard_start(self) -> Array:
-        """The neutral configuration; a free base is lifted until nothing is below the ground."""
+        """The neutral configuration; a base that is free or on a vertical slide is lifted."""
         q = self.robot.neutral()
         self._observer.reset(q, np.zeros(self.robot.nv))
         depth, _ = self._observer.deepest_contact()
-        if self.ground is not None and depth > 0.0 and len(self.robot.base_dofs):
+        if self.ground is None or depth <= 0.0:
+            return q
+        if len(self.robot.base_dofs):
             q[:3] += depth * self.ground.unit_normal
+        elif self.ground.unit_normal[2] == 1.0:
+            with contextlib.suppress(PlacementError):  # on a vertical slide
+                q = self.robot.on_ground(q, self.ground.height)
         return q
 
     def snapshot(self) -> Snapshot:
