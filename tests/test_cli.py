@@ -59,3 +59,23 @@ def test_reader_that_stops_early():
     done = subprocess.run(program, shell=True, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Robot 'fly_hopper'")
     assert done.stderr == ""
+
+
+def test_simulate_moves_a_robot_and_saves(tmp_path, capsys):
+    file = tmp_path / "run.npz"
+    arguments = ["simulate", "jumper", "--time", "0.2", "--step", "0.01", "--save", str(file)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "20 steps to t = 0.2 s" in out
+    assert "deepest contact" in out
+    assert vc.Trajectory.load(file).q.shape == (21, 6)
+
+
+def test_simulate_without_anything_says_what_it_needs(capsys):
+    assert main(["simulate"]) == 2
+    assert "needs a URDF" in capsys.readouterr().err
+
+
+def test_simulate_with_a_bad_step(capsys):
+    assert main(["simulate", "walker", "--step", "-1"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

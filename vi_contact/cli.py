@@ -12,6 +12,7 @@ EXAMPLES = """examples:
   vi-contact inspect fly_hopper                      report of a bundled robot
   vi-contact inspect robot.urdf --html robot.html    and its picture, to open in a browser
   vi-contact inspect robot.urdf --package-dir ~/ws/src --strict
+  vi-contact simulate robot.urdf --time 5 --step 0.01 --save run.npz
 """
 
 
@@ -30,18 +31,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Prints the import report of a robot.",
         epilog=f"bundled robots: {', '.join(vc.bundled_robots())}",
     )
-    inspect.add_argument("urdf", metavar="URDF", help="a file, or the name of a bundled robot")
-    inspect.add_argument("--base", choices=["free", "fixed"], help="default: as the file says")
-    inspect.add_argument(
-        "--package-dir",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder that holds the packages of package:// addresses; may be repeated",
-    )
-    inspect.add_argument(
-        "--no-contacts", action="store_true", help="leave out contacts and their meshes"
-    )
+    _add_robot_arguments(inspect)
     inspect.add_argument(
         "--strict", action="store_true", help="approximations and ignored physics are an error"
     )
@@ -49,22 +39,53 @@ def _parser() -> argparse.ArgumentParser:
     inspect.set_defaults(run=_inspect)
     simulate = commands.add_parser(
         "simulate",
-        help="repeat a step that failed",
-        description="Repeats a step that was written to a file when it failed.",
+        help="let a robot move without torques, or repeat a step that failed",
+        description="Simulates a robot on flat ground, its drives without torque.",
     )
-    simulate.add_argument("--replay", metavar="FILE", required=True, help="the .npz file")
+    _add_robot_arguments(simulate, optional=True)
+    simulate.add_argument("--time", type=float, default=1.0, metavar="S", help="default: 1 s")
+    simulate.add_argument("--step", type=float, default=0.01, metavar="S", help="default: 0.01 s")
+    simulate.add_argument("--friction", type=float, default=0.8, help="of the ground; default: 0.8")
+    simulate.add_argument("--save", metavar="FILE", help="write the trajectory to an .npz file")
+    simulate.add_argument(
+        "--replay", metavar="FILE", help="instead, repeat the step that failed in this file"
+    )
     simulate.set_defaults(run=_simulate)
     return parser
 
 
-def _inspect(arguments: argparse.Namespace) -> None:
-    robot = vc.load_robot(
+def _add_robot_arguments(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    parser.add_argument(
+        "urdf",
+        metavar="URDF",
+        nargs="?" if optional else None,
+        help="a file, or the name of a bundled robot",
+    )
+    parser.add_argument("--base", choices=["free", "fixed"], help="default: as the file says")
+    parser.add_argument(
+        "--package-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder that holds the packages of package:// addresses; may be repeated",
+    )
+    parser.add_argument(
+        "--no-contacts", action="store_true", help="leave out contacts and their meshes"
+    )
+
+
+def _load(arguments: argparse.Namespace, strict: bool = False) -> vc.Robot:
+    return vc.load_robot(
         arguments.urdf,
         base=arguments.base,
         package_dirs=arguments.package_dir,
         contacts="none" if arguments.no_contacts else "auto",
-        strict=arguments.strict,
+        strict=strict,
     )
+
+
+def _inspect(arguments: argparse.Namespace) -> None:
+    robot = _load(arguments, arguments.strict)
     print(robot.report)
     if arguments.html:
         from vi_contact.viewer.scene import save_robot_page
@@ -74,6 +95,31 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> None:
+    if arguments.replay:
+        _replay(arguments)
+        return
+    if arguments.urdf is None:
+        raise vc.ViContactError("simulate needs a URDF, or --replay FILE")
+    robot = _load(arguments)
+    ground = vc.Ground(friction=arguments.friction)
+    sim = vc.Simulator(robot, time_step=arguments.step, ground=ground)
+    trajectory = sim.run(arguments.time, progress=sys.stderr.isatty())
+    steps = len(trajectory.iterations)
+    print(f"{robot}: {steps} steps to t = {trajectory.time[-1]:g} s")
+    print(f"energy {trajectory.energy[0]:.6g} J to {trajectory.energy[-1]:.6g} J")
+    print(f"joints and loops open by at most {trajectory.constraint_error.max():.2g} m or rad")
+    if trajectory.contacts:
+        depth = max(0.0, -min(contact.gap.min() for contact in trajectory.contacts.values()))
+        print(f"{len(trajectory.impacts)} impacts, deepest contact {depth:.2g} m below the ground")
+    if arguments.save:
+        try:
+            trajectory.save(arguments.save)
+        except OSError as error:
+            raise vc.ViContactError(f"cannot write {arguments.save}: {error.strerror}") from error
+        print(f"saved: {arguments.save}")
+
+
+def _replay(arguments: argparse.Namespace) -> None:
     from vi_contact.simulation.replay import load_failure
 
     sim, tau = load_failure(arguments.replay)
