@@ -73,7 +73,8 @@ def closure_rows(robot: Robot, q: Array) -> tuple[Array, Array]:
         linear = R_WB @ (local[:3] - pin.skew(com) @ local[3:])
         return maximal.p_WB[index], maximal.quat_WB_xyzw[index], np.vstack([linear, local[3:]])
 
-    errors, jacobians = [np.zeros(0)], [np.zeros((0, robot.nv))]
+    errors: list[Array] = [np.zeros(0)]
+    jacobians: list[Array] = [np.zeros((0, robot.nv))]
     for loop in robot.loops:
         p_WA, quat_WA, jacobian_A = body(loop.parent)
         p_WB, quat_WB, jacobian_B = body(loop.child)

@@ -83,7 +83,7 @@ def rollout(
         done, max(1, workers),
     )  # fmt: skip
     return Rollout(
-        time=read_only(sim.time_step * np.arange(steps + 1)),
+        time=read_only(sim.time_step * np.arange(steps + 1, dtype=np.float64)),
         q=read_only(q_out),
         v=read_only(v_out),
         status=tuple(Status(int(code)) for code in done[:, 1]),
