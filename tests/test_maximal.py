@@ -26,7 +26,7 @@ def test_round_trip(name, base):
         q, v = random_configuration(robot, rng), rng.normal(size=robot.nv)
         q_back, v_back = robot.to_minimal(robot.to_maximal(q, v), near=q)
         np.testing.assert_allclose(q_back, q, atol=ROUND_OFF, rtol=ROUND_OFF)
-        np.testing.assert_allclose(v_back, v, atol=50 * ROUND_OFF)  # velocities add up along chains
+        np.testing.assert_allclose(v_back, v, atol=ROUND_OFF)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
