@@ -91,7 +91,7 @@ class StepWithLaws {
     for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
     s_.rhs_ = s_.r_;
     laws_.subtract_answers(s_.f_, s_.rhs_.data());
-    s_.project(s_.frames0_, s_.f_, s_.rhs_.data());
+    project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
     if (s_.closure_.size() > 0) {
       s_.lambda_ = s_.closure_.lambda;
       s_.closure_.solve(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
@@ -169,7 +169,7 @@ class StepWithLaws {
       s_.rhs_ = s_.p0_;
       laws_.contacts.add_velocity_answers(s_.f_);
       laws_.joints.add_velocity_answers(v, s_.rhs_.data());
-      s_.project(s_.frames0_, s_.f_, s_.rhs_.data());
+      project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
       s_.scaled_ = velocity;
       done = s_.solve_mass(s_.rhs_, v);
       laws_.contacts.change_by_velocities(s_.tree_);
@@ -204,7 +204,7 @@ class StepWithLaws {
   void book_left() {
     Node& node = s_.node_;
     s_.left_friction_ = s_.left_impact_ = 0.0;
-    s_.twists(s_.frames0_, node.v.data());
+    twists(s_.model_, s_.frames0_, node.v.data(), s_.f_);
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Wrench& xi = s_.f_[c.link];
       const Vector3 u = laws_.contacts.directions() * xi.linear + c.left * xi.angular;
@@ -251,7 +251,7 @@ class StepWithLaws {
       node.joints.emplace_back(limit, e.friction.b.x());
       node.impulse[e.v] += e.impulse();
     }
-    s_.project(s_.frames0_, s_.f_, node.impulse.data());
+    project(s_.model_, s_.frames0_, s_.f_, node.impulse.data());
   }
 
   bool solve_selected(StepReport& report) {
@@ -354,7 +354,7 @@ class StepWithLaws {
     std::vector<Contacts::Near> selected = laws_.contacts.near;
     std::vector<JointLaws::Entry> entries = laws_.joints.entries;
     s_.get_v(s_.bounce_v_.data());
-    s_.twists(s_.frames0_, s_.bounce_v_.data());
+    twists(s_.model_, s_.frames0_, s_.bounce_v_.data(), s_.f_);
     const Vector3& N = laws_.contacts.ground().normal;
     for (Contacts::Near& c : selected) {
       const bool closes = c.normal.trial(c.R) > 0.0 && !(laws_.contacts.memory[c.index].n > 0.0);

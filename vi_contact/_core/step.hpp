@@ -13,6 +13,7 @@
 
 #include "closure.hpp"
 #include "laws.hpp"
+#include "maps.hpp"
 
 namespace vi_contact {
 
@@ -162,7 +163,7 @@ class Stepper {
     laws_.forget();
     delta_.setZero(), delta_old_.setZero(), delta_older_.setZero();
     load_frames();
-    apply_mass_matrix(frames0_, v, p0_.data());
+    apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
     kinetic_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) delta_[link.v + j] = h_ * v[link.v + j];
@@ -189,7 +190,7 @@ class Stepper {
   // Largest |w| of a body at the node, and which.
   std::pair<double, int> fastest_rotation(const double* v) {
     std::pair<double, int> fastest{0.0, world};
-    twists(frames0_, v);
+    twists(model_, frames0_, v, f_);
     for (int i = 0; i < model_.size(); ++i) {
       const double w = f_[i].angular.norm();
       if (w > fastest.first) fastest = {w, i};
@@ -629,41 +630,9 @@ class Stepper {
       laws_.evaluate(frames1_, turns_, x1_.data());
       laws_.subtract_forces(f_, r_.data());
     }
-    project(frames0_, f_, r_.data());
+    project(model_, frames0_, f_, r_.data());
     if (driven_) joint_forces();
     return exists;
-  }
-
-  // out += P(q)' f; f is summed towards the root in place.
-  void project(const Frames& frames, std::vector<Wrench>& f, double* out) const {
-    for (int i = model_.size() - 1; i >= 0; --i) {
-      const Link& link = model_.links[i];
-      const Frame& frame = frames[i];
-      double* o = out + link.v;
-      switch (link.kind) {
-        case JointKind::revolute:
-          o[0] += frame.a.dot(f[i].angular);
-          break;
-        case JointKind::prismatic:
-          o[0] += frame.a.dot(f[i].linear);
-          break;
-        case JointKind::spherical:
-          Eigen::Map<Vector3>(o, 3) += frame.R.transpose() * f[i].angular;
-          break;
-        case JointKind::planar:
-          o[0] += frame.R.col(0).dot(f[i].linear);
-          o[1] += frame.R.col(1).dot(f[i].linear);
-          o[2] += frame.R.col(2).dot(f[i].angular);
-          break;
-        default:
-          Eigen::Map<Vector3>(o, 3) += frame.R.transpose() * f[i].linear;
-          Eigen::Map<Vector3>(o + 3, 3) += frame.R.transpose() * f[i].angular;
-          break;
-      }
-      if (link.parent == world) continue;
-      f[link.parent].linear += f[i].linear;
-      f[link.parent].angular += f[i].angular + frame.r.cross(f[i].linear);
-    }
   }
 
   // r += armature dq/h - h/2 (drive torque - damping dq/h), at the mean joint speed dq/h.
@@ -782,7 +751,7 @@ class Stepper {
     }
     if (closure_.size() > closure_.holonomic()) closure_.add_right_forces(f_);
     p1_.setZero();
-    project(frames1_, f_, p1_.data());
+    project(model_, frames1_, f_, p1_.data());
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
       carry(i);
@@ -864,7 +833,7 @@ class Stepper {
       f_[i].linear = model_.links[i].mass * velocities_[i];
       f_[i].angular = left_angular(turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
     }
-    project(frames0_, f_, left_.data());
+    project(model_, frames0_, f_, left_.data());
     impulse0_.setZero(model_.nv);
     impulses(frames0_, spring0_, impulse0_);
     external_work_ = 0.0;
@@ -882,7 +851,7 @@ class Stepper {
       f_[i].angular =
           right_angular(frames1_[i], turns_[i], inverse_h_) + frames1_[i].c.cross(f_[i].linear);
     }
-    project(frames1_, f_, right_.data());
+    project(model_, frames1_, f_, right_.data());
     impulse1_.setZero(model_.nv);
     impulses(frames1_, spring1_, impulse1_);
     double back[6];
@@ -917,101 +886,15 @@ class Stepper {
     } else if (closure_.size() > closure_.holonomic()) {
       closure_.add_right_forces(f_);
     }
-    project(frames, f_, out.data());
-  }
-
-  // f_ holds the twist of every link at its origin.
-  void twists(const Frames& frames, const double* v) {
-    for (int i = 0; i < model_.size(); ++i) {
-      const Link& link = model_.links[i];
-      const Frame& frame = frames[i];
-      Wrench& xi = f_[i];
-      xi.linear.setZero(), xi.angular.setZero();
-      if (link.parent != world) {
-        xi.angular = f_[link.parent].angular;
-        xi.linear = f_[link.parent].linear + xi.angular.cross(frame.r);
-      }
-      const double* s = v + link.v;
-      switch (link.kind) {
-        case JointKind::revolute:
-          xi.angular += s[0] * frame.a;
-          break;
-        case JointKind::prismatic:
-          xi.linear += s[0] * frame.a;
-          break;
-        case JointKind::spherical:
-          xi.angular += frame.R * Vector3(s[0], s[1], s[2]);
-          break;
-        case JointKind::planar:
-          xi.linear += frame.R * Vector3(s[0], s[1], 0.0);
-          xi.angular += s[2] * frame.R.col(2);
-          break;
-        default:
-          xi.linear += frame.R * Vector3(s[0], s[1], s[2]);
-          xi.angular += frame.R * Vector3(s[3], s[4], s[5]);
-          break;
-      }
-    }
-  }
-
-  // p = M(q) v
-  void apply_mass_matrix(const Frames& frames, const double* v, double* p) {
-    twists(frames, v);
-    for (int i = 0; i < model_.size(); ++i) {
-      const Link& link = model_.links[i];
-      const Frame& frame = frames[i];
-      const Vector3 w = f_[i].angular;
-      f_[i].linear = link.mass * (f_[i].linear + w.cross(frame.c));
-      f_[i].angular =
-          frame.R * (link.inertia * (frame.R.transpose() * w)) + frame.c.cross(f_[i].linear);
-    }
-    for (int j = 0; j < model_.nv; ++j) p[j] = model_.drives[j].armature * v[j];
-    project(frames, f_, p);
+    project(model_, frames, f_, out.data());
   }
 
  public:
-  // What a node holds, from q and v: energies, momenta, body poses and velocities.
-  struct Observation {
-    double kinetic, potential, closure;
-    Vector3 linear, angular;  // momenta; angular about the centre of mass of the robot
-  };
-
-  // poses: rows (p, quat xyzw) of the bodies' centres of mass, velocities: rows (v, w in body
-  // axes).
   Observation observe(const double* q, const double* v, double* poses, double* velocities) {
     coordinates_of_q(model_, q, x1_.data());
     settle_mimic_turns(x1_.data());
     forward_kinematics(model_, x1_.data(), frames1_);
-    twists(frames1_, v);
-    Observation o{0.0, 0.0, 0.0, Vector3::Zero(), Vector3::Zero()};
-    Vector3 first = Vector3::Zero();
-    for (int i = 0; i < model_.size(); ++i) {
-      const Link& link = model_.links[i];
-      const Frame& frame = frames1_[i];
-      const Vector3 x = frame.p + frame.c;
-      const Vector3 velocity = f_[i].linear + f_[i].angular.cross(frame.c);
-      const Vector3 w = frame.R.transpose() * f_[i].angular;
-      const Vector3 spin = link.inertia * w;
-      o.kinetic += 0.5 * (link.mass * velocity.squaredNorm() + w.dot(spin));
-      o.potential -= link.mass * gravity_.dot(x);
-      o.linear += link.mass * velocity;
-      o.angular += frame.R * spin + x.cross(link.mass * velocity);
-      first += link.mass * x;
-      if (poses) {
-        Eigen::Map<Vector3>(poses + 7 * i, 3) = x;
-        write(frame.Q, poses + 7 * i + 3);
-      }
-      if (velocities) {
-        Eigen::Map<Vector3>(velocities + 6 * i, 3) = velocity;
-        Eigen::Map<Vector3>(velocities + 6 * i + 3, 3) = w;
-      }
-    }
-    if (model_.mass > 0.0) o.angular -= first.cross(o.linear) / model_.mass;
-    for (int j = 0; j < model_.nv; ++j) o.kinetic += 0.5 * model_.drives[j].armature * v[j] * v[j];
-    for (const SpringDamper& spring : model_.springs) {
-      const double stretch = line_between(spring, frames1_).length - spring.rest_length;
-      o.potential += 0.5 * spring.stiffness * stretch * stretch;
-    }
+    Observation o = observe_bodies(model_, frames1_, v, gravity_, f_, poses, velocities);
     if (closure_.holonomic() > 0) {
       closure_.evaluate(frames1_, x1_.data(), h_, true);
       o.closure = closure_.error();
