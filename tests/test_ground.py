@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from shapes import box
+from urdf_text import INERTIAL, extension, joint, link, robot, write
 
 import vi_contact as vc
 from vi_contact.simulation.replay import load_failure, save_failure
@@ -54,3 +55,25 @@ def test_a_saved_step_is_repeated_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(again.step(tau).q, sim.step().q)
     with pytest.raises(vc.errors.TrajectoryFileError):
         load_failure(tmp_path / "nothing.npz")
+
+
+def test_restoring_makes_a_simulator_ready(tmp_path):
+    """A fixed arm that reaches into the ground when neutral goes on from a state above it."""
+    ball = (
+        '<collision><origin xyz="0 0 -1"/><geometry><sphere radius="0.1"/></geometry></collision>'
+    )
+    wide = '<limit lower="-3" upper="3" effort="1" velocity="1"/>'
+    text = robot(
+        link("base"),
+        link("arm", INERTIAL + ball),
+        joint("hinge", "base", "arm", limit=wide),
+        extension('<base type="fixed"/>'),
+    )
+    arm = vc.load_robot(write(tmp_path, text))
+    raised, neutral = vc.Simulator(arm), vc.Simulator(arm)
+    raised.reset([2.5])
+    for refused in (neutral.step, neutral.snapshot):
+        with pytest.raises(vc.errors.PenetrationError):
+            refused()
+    neutral.restore(raised.snapshot())
+    np.testing.assert_array_equal(neutral.step().q, raised.step().q)

@@ -371,4 +371,5 @@ def test_parts_can_be_replaced():
     assert (bare.springs, bare.motors) == ((), ())
     assert bare.loops == hopper.loops
     assert bare.contact_names == hopper.contact_names
+    assert (bare.file, bare.path) == (hopper.file, hopper.path)
     assert len(hopper.springs) == 1

@@ -25,6 +25,21 @@ from vi_contact.robot.parts import Connection, JointKind, perpendicular_basis
 from vi_contact.robot.robot import Robot
 
 
+def _ends(
+    connection: Connection,
+    p_WA: Expression,
+    quat_WA: Expression,
+    p_WB: Expression,
+    quat_WB: Expression,
+) -> tuple[Expression, Expression, Expression]:
+    """d = p_WG - p_WF (3,) in world axes, and the quaternions of F and G."""
+    p_WF = p_WA + rotate(quat_WA, ca.DM(connection.frame_parent.p))
+    p_WG = p_WB + rotate(quat_WB, ca.DM(connection.frame_child.p))
+    quat_WF = product(quat_WA, ca.DM(connection.frame_parent.quat_xyzw))
+    quat_WG = product(quat_WB, ca.DM(connection.frame_child.quat_xyzw))
+    return p_WG - p_WF, quat_WF, quat_WG
+
+
 def constraint(
     connection: Connection,
     p_WA: Expression,
@@ -33,11 +48,7 @@ def constraint(
     quat_WB: Expression,
 ) -> Expression:
     """(rows,) error of a joint between the poses of its parent A and its child B [m, rad]."""
-    p_WF = p_WA + rotate(quat_WA, ca.DM(connection.frame_parent.p))
-    p_WG = p_WB + rotate(quat_WB, ca.DM(connection.frame_child.p))
-    quat_WF = product(quat_WA, ca.DM(connection.frame_parent.quat_xyzw))
-    quat_WG = product(quat_WB, ca.DM(connection.frame_child.quat_xyzw))
-    d_W = p_WG - p_WF
+    d_W, quat_WF, quat_WG = _ends(connection, p_WA, quat_WA, p_WB, quat_WB)
     d_F = rotate(conjugate(quat_WF), d_W)
     relative = product(conjugate(quat_WF), quat_WG)
     across = ca.DM(np.stack(perpendicular_basis(connection.axis)))
@@ -70,14 +81,10 @@ def angle_or_travel(
     quat_WB: Expression,
 ) -> Expression:
     """Coordinate of a revolute joint, in (-pi, pi], or of a prismatic joint [rad or m]."""
-    quat_WF = product(quat_WA, ca.DM(connection.frame_parent.quat_xyzw))
+    d_W, quat_WF, quat_WG = _ends(connection, p_WA, quat_WA, p_WB, quat_WB)
     if connection.kind is JointKind.PRISMATIC:
-        p_WF = p_WA + rotate(quat_WA, ca.DM(connection.frame_parent.p))
-        p_WG = p_WB + rotate(quat_WB, ca.DM(connection.frame_child.p))
-        return ca.dot(ca.DM(connection.axis), rotate(conjugate(quat_WF), p_WG - p_WF))
-    relative = product(
-        conjugate(quat_WF), product(quat_WB, ca.DM(connection.frame_child.quat_xyzw))
-    )
+        return ca.dot(ca.DM(connection.axis), rotate(conjugate(quat_WF), d_W))
+    relative = product(conjugate(quat_WF), quat_WG)
     sign = ca.if_else(relative[3] >= 0.0, 1.0, -1.0)
     return 2.0 * ca.atan2(sign * ca.dot(ca.DM(connection.axis), relative[:3]), sign * relative[3])
 

@@ -114,6 +114,7 @@ class Robot:
             self._visual,
             self._late_findings,
             self.file,
+            self.path,
         )
 
     # ------------------------------------------------------------ sizes and names

@@ -57,13 +57,9 @@ def load_failure(path: str | Path) -> tuple[Simulator, Array]:
             float(values["time_step"]),
             values["gravity"],
             SolverOptions(**{k: v.item() for k, v in options.items()}),
-            Ground(
-                float(ground["friction"]), float(ground["restitution"]),
-                tuple(float(x) for x in ground["normal"]),  # type: ignore[arg-type]
-                float(ground["height"]),
-            ) if ground else None,
+            Ground(**{k: v.tolist() for k, v in ground.items()}) if ground else None,
             bool(values["joint_limits"]),
-        )  # fmt: skip
+        )
         sim.restore(Snapshot(float(values["time"]), values["state"]))
     except FileNotFoundError:
         raise TrajectoryFileError(f"there is no file {path}") from None

@@ -118,7 +118,6 @@ class Simulator:
             robot, self.time_step, self.gravity, self.options, ground, joint_limits
         )
         self._nu = robot.nu
-        self._tau = np.zeros(self._nu)
         self._size = self._stepper.state_size()
         self._names = [
             joint.name for joint in robot.joints if joint.actuated for _ in range(joint.nv)
@@ -195,6 +194,8 @@ class Simulator:
 
     def snapshot(self) -> Snapshot:
         """The whole state with the warm start, for `restore`."""
+        if self._not_ready:
+            raise self._not_ready
         return Snapshot(self._state.time, self._state._numbers)
 
     def restore(self, snapshot: Snapshot) -> State:
@@ -203,6 +204,7 @@ class Simulator:
             raise ArrayError("snapshot", "it is of another robot")
         self._stepper.set_state(snapshot.numbers)
         self._state = State(self.robot, self._observer, snapshot.time, snapshot.numbers)
+        self._not_ready = None
         return self._state
 
     def _take_state(self, time: float) -> State:

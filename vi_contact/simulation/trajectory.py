@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ class Trajectory:
 
     def save(self, path: str | Path) -> None:
         """Writes a compressed .npz file."""
-        values: dict[str, object] = {}
+        values: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, (Ledger, ContactTable)):
@@ -98,7 +99,7 @@ class Trajectory:
             else:
                 values[field.name] = int(value) if isinstance(value, Status) else value
         with Path(path).open("wb") as file:
-            np.savez_compressed(file, **values)  # type: ignore[arg-type]
+            np.savez_compressed(file, **values)
 
     @staticmethod
     def load(path: str | Path) -> Trajectory:
