@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> float:
     options = parser.parse_args(arguments)
     robot = vc.load_robot("fly_hopper").with_parts(springs=())
     controller = HipController(robot)
-    sim = vc.Simulator(robot, time_step=0.01, gravity=(0.0, 0.0, 0.0))
+    sim = vc.Simulator(robot, time_step=0.01, gravity=(0.0, 0.0, 0.0), ground=None)
     trajectory = sim.run(1.0, controller)
     if options.plot or not options.no_viewer:
         plot(trajectory, controller, options.plot)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +80,23 @@ def test_simulate_without_anything_says_what_it_needs(capsys):
 def test_simulate_with_a_bad_step(capsys):
     assert main(["simulate", "walker", "--step", "-1"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_demo_without_a_name_lists_them(capsys):
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    files = {file.stem for file in (Path(__file__).parents[1] / "demos").glob("*.py")}
+    assert files == {line.split()[0] for line in out.splitlines()}
+    assert "PD control of the Fly-Hopper's hips" in out
+
+
+def test_demo_runs_with_its_own_options(tmp_path, capsys):
+    plot = tmp_path / "pd.png"
+    assert main(["demo", "pd_joint_0", "--no-viewer", "--plot", str(plot)]) == 0
+    assert "from its target" in capsys.readouterr().out
+    assert plot.exists()
+
+
+def test_demo_that_does_not_exist(capsys):
+    assert main(["demo", "pd_joint_1"]) == 2
+    assert "did you mean 'pd_joint_0'?" in capsys.readouterr().err

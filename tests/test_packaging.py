@@ -42,9 +42,10 @@ def wheel(tmp_path_factory):
     return path
 
 
-def test_wheel_holds_every_robot_controller_and_module_but_no_cpp(wheel):
+def test_wheel_holds_every_robot_controller_demo_and_module_but_no_cpp(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, pattern in [("vi_contact", "*.py*"), ("controllers", "*.py"), ("urdf", "*.*")]:
+    patterns = {"vi_contact": "*.py*", "controllers": "*.py", "demos": "*.py", "urdf": "*.*"}
+    for folder, pattern in patterns.items():
         sources = [p for p in (ROOT / folder).rglob(pattern) if "__pycache__" not in p.parts]
         installed = {p.relative_to(ROOT).as_posix() for p in sources}
         if folder != "vi_contact":

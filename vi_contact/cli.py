@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import importlib
 import sys
 from collections.abc import Sequence
+from importlib import resources
 
 import vi_contact as vc
+from vi_contact.errors import nearest
 
 EXAMPLES = """examples:
   vi-contact inspect fly_hopper                      report of a bundled robot
   vi-contact inspect robot.urdf --html robot.html    and its picture, to open in a browser
   vi-contact inspect robot.urdf --package-dir ~/ws/src --strict
   vi-contact simulate robot.urdf --time 5 --step 0.01 --save run.npz
+  vi-contact demo                                    lists the demos
+  vi-contact demo pd_joint_0 --plot pd.png           runs one, with its own options
 """
 
 
@@ -51,6 +57,15 @@ def _parser() -> argparse.ArgumentParser:
         "--replay", metavar="FILE", help="instead, repeat the step that failed in this file"
     )
     simulate.set_defaults(run=_simulate)
+    demo = commands.add_parser(
+        "demo",
+        help="run a demo; without a name, list them",
+        description="Runs a demo, or lists them.",
+        epilog="vi-contact demo NAME --help shows the options of a demo",
+    )
+    demo.add_argument("name", metavar="NAME", nargs="?", help="no name lists the demos")
+    demo.add_argument("options", nargs=argparse.REMAINDER, help="options of the demo itself")
+    demo.set_defaults(run=_demo)
     return parser
 
 
@@ -130,6 +145,31 @@ def _replay(arguments: argparse.Namespace) -> None:
         f"the step converges: {info.iterations} iterations in {info.parts} parts by "
         f"{info.method}, {info.contacts} contacts closed, residual {info.residual:.2g} N s"
     )
+
+
+def demos() -> dict[str, str]:
+    """Name and first line of the docstring of every demo."""
+    folder = resources.files("vi_contact") / "demos"
+    lines = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".py"):
+            text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            lines[file.name.removesuffix(".py")] = text.split("\n")[0]
+    return lines
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    known = demos()
+    if arguments.name is None:
+        width = max(map(len, known))
+        for name, line in known.items():
+            print(f"{name:<{width}}  {line}")
+        return
+    if arguments.name not in known:
+        hint = nearest(arguments.name, tuple(known))
+        raise vc.ViContactError(f"there is no demo '{arguments.name}'; {hint}")
+    module = importlib.import_module(f"vi_contact.demos.{arguments.name}")
+    module.main(arguments.options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
