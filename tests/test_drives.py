@@ -127,3 +127,91 @@ def test_pendulum_period(tmp_path):
     inertia = 0.0034 + 0.01
     expected = 2.0 * np.pi * np.sqrt(inertia / (9.81 * 0.1))
     assert period == pytest.approx(expected, rel=1e-3)  # crossings are known to 1 ms of 0.7 s
+
+
+# ---------------------------------------------------------------- servos
+def test_servo_solves_the_trapezoidal_oscillator(tmp_path):
+    """A mass on a slide, against the closed form of the rule: m (v1 - v) = h f at mid step."""
+    text = robot(
+        link("world", ""), link("cart"), joint("slide", "world", "cart", "prismatic", limit=TURNS)
+    )
+    cart = vc.load_robot(write(tmp_path, text), contacts="none")
+    h, kp, kd, target = 0.01, 30.0, 2.0, 0.3
+    sim = vc.Simulator(cart, h, gravity=(0.0, 0.0, 0.0))
+    sim.reset(v=[0.5])
+    q, v = 0.0, 0.5
+    for _ in range(50):
+        state = sim.step(vc.JointCommand(tau=[0.1], q=[target], v=[0.2], kp=kp, kd=kd))
+        # q1 = q + h mid and v1 = 2 mid - v with m = 1 kg
+        force = 0.1 + kp * (target - q) + 0.2 * kd
+        mid = (v + 0.5 * h * force) / (1.0 + 0.5 * h * (kd + 0.5 * h * kp))
+        q, v = q + h * mid, 2.0 * mid - v
+        # speeds are differences of positions: momentum is solved to 1e-10 N s, 50 times
+        assert state.q[0] == pytest.approx(q, abs=1e-11)
+        assert state.v[0] == pytest.approx(v, abs=1e-9)
+
+
+def test_servo_with_stiff_gains_holds_a_robot_in_its_limits():
+    """Gains at which an explicit controller blows up: 1e5 N m/rad on legs of 0.02 kg m2."""
+    robot = vc.load_robot("fly_hopper_rail")
+    sim = vc.Simulator(robot, 0.01)
+    reference = sim.state.q[robot.actuated_dofs]
+    trajectory = sim.run(1.0, vc.JointCommand(q=reference, kp=1e5, kd=100.0))
+    assert np.isfinite(trajectory.q).all()
+    # statics: torques of some N m against 1e5 N m/rad
+    assert np.abs(trajectory.q[-1, robot.actuated_dofs] - reference).max() < 1e-3
+    assert np.abs(trajectory.v[-1]).max() < 1e-3
+
+
+def test_servo_is_cut_by_the_motor(rotor):
+    sim = vc.Simulator(rotor, 0.001, gravity=(0.0, 0.0, 0.0))
+    sim.reset(v=[25.0])
+    trajectory = sim.run(0.01, vc.JointCommand(q=[100.0], kp=1e4))
+    speeds = np.diff(trajectory.q[:, 0]) / 0.001
+    wanted = [envelope(speed)[1] for speed in speeds]
+    np.testing.assert_allclose(trajectory.tau[:, 0], wanted, atol=1e-9, rtol=0.0)
+    assert sim.info.saturated == ("hinge",)
+
+
+def test_constant_command_equals_a_controller_that_repeats_it(rotor):
+    command = vc.JointCommand(q=[0.5], kp=20.0, kd=1.0)
+    first = vc.Simulator(rotor, 0.01).run(0.5, command)
+    second = vc.Simulator(rotor, 0.01).run(0.5, lambda _: command)
+    np.testing.assert_array_equal(first.q, second.q)
+    # the servo does not outlive its command
+    sim = vc.Simulator(rotor, 0.01)
+    sim.run(0.1, command)
+    sim.step()
+    assert sim.info.saturated == ()
+    applied = sim.run(0.01).tau
+    np.testing.assert_array_equal(applied, 0.0)
+
+
+def test_continuous_joints_turn_the_shorter_way(tmp_path):
+    text = robot(
+        link("world", ""), link("wheel"), joint("hinge", "world", "wheel", kind="continuous")
+    )
+    wheel = vc.load_robot(write(tmp_path, text), contacts="none")
+    sim = vc.Simulator(wheel, 0.01, gravity=(0.0, 0.0, 0.0))
+    sim.reset(q=[np.cos(3.0), np.sin(3.0)])
+    sim.step(vc.JointCommand(q=[-3.0], kp=1.0))
+    assert sim.state.v[0] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        (vc.JointCommand(kp=1.0), "reference"),
+        (vc.JointCommand(q=[0.0], kp=-1.0), "negative"),
+        (vc.JointCommand(q=[0.0], kp=1.0, kd=-1.0), "negative"),
+        (vc.JointCommand(q=[0.0, 1.0], kp=1.0), "q"),
+        (vc.JointCommand(q=[np.nan], kp=1.0), "q"),
+        (vc.JointCommand(tau=[1.0, 2.0]), "tau"),
+    ],
+)
+def test_bad_commands_are_refused_and_the_state_stands(rotor, command, word):
+    sim = vc.Simulator(rotor, 0.01)
+    before = sim.state
+    with pytest.raises(vc.errors.ArrayError, match=word):
+        sim.step(command)
+    assert sim.state is before

@@ -5,6 +5,7 @@ from vi_contact.errors import ViContactError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, from_pinocchio, load_robot
+from vi_contact.simulation.command import JointCommand
 from vi_contact.simulation.rollout import Rollout, rollout
 from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import State
@@ -13,6 +14,7 @@ from vi_contact.solvers.newton import SolverOptions, Status
 
 __all__ = [
     "Ground",
+    "JointCommand",
     "Robot",
     "Rollout",
     "Simulator",

@@ -106,6 +106,8 @@ class Stepper:
         """Largest |w| of a body [rad/s] at velocities v, and its index."""
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
         """One step under tau (nu,) and wrenches (n, 6), world axes at the centres of mass."""
+    def set_servos(self, servos: Array | None) -> None:
+        """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
     def get_tau(self, tau: Array, saturated: Array) -> None:
         """Writes the torques of the last step, and 1 where they are not what was asked for."""
     def run(

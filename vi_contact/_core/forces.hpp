@@ -13,7 +13,14 @@ inline constexpr double fade_start = 0.9;
 struct DriveTorque {
   double torque;
   double slope;  // d torque / d speed, never positive
+  double gain;   // d torque / d command, from 0 to 1
   bool saturated;
+};
+
+// A spring and damper in the drive: command + stiffness (angle - q) + damping (speed - v), with the
+// joint at the middle of the step.
+struct Servo {
+  double angle = 0.0, speed = 0.0, stiffness = 0.0, damping = 0.0;
 };
 
 // The torque of a drive at the mean joint speed of the step, when `command` is asked for.
@@ -23,24 +30,27 @@ struct DriveTorque {
 // the driving torque to zero, linearly over the last tenth before the limit; braking is free.
 inline DriveTorque drive_torque(const Drive& drive, double command, double speed) {
   double torque = std::clamp(command, -drive.effort, drive.effort);
-  double slope = 0.0;
+  double slope = 0.0, gain = torque == command ? 1.0 : 0.0;
   if (drive.motor) {
     const double upper = drive.stall - drive.slope * speed;
     const double lower = -drive.stall - drive.slope * speed;
-    if (torque > upper) torque = upper, slope = -drive.slope;
-    if (torque < lower) torque = lower, slope = -drive.slope;
-    if (std::abs(torque) > drive.peak) torque = std::copysign(drive.peak, torque), slope = 0.0;
+    if (torque > upper) torque = upper, slope = -drive.slope, gain = 0.0;
+    if (torque < lower) torque = lower, slope = -drive.slope, gain = 0.0;
+    if (std::abs(torque) > drive.peak) {
+      torque = std::copysign(drive.peak, torque), slope = gain = 0.0;
+    }
   } else if (drive.velocity < infinity) {
     const double driving = torque > 0.0 ? speed : -speed;
     const double band = (1.0 - fade_start) * drive.velocity;
     if (driving > drive.velocity) {
-      torque = 0.0;
+      torque = gain = 0.0;
     } else if (driving > fade_start * drive.velocity) {
       slope = -std::abs(torque) / band;
-      torque *= (drive.velocity - driving) / band;
+      const double left = (drive.velocity - driving) / band;
+      torque *= left, gain *= left;
     }
   }
-  return {torque, slope, torque != command};
+  return {torque, slope, gain, torque != command};
 }
 
 // Line from point A to point B: length and unit direction, world axes.

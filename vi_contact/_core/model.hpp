@@ -17,6 +17,7 @@ using Matrix6 = Eigen::Matrix<double, 6, 6>;
 using VectorX = Eigen::VectorXd;
 
 inline constexpr int world = -1;
+inline constexpr double pi = 3.14159265358979323846;
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Link {

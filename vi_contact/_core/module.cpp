@@ -280,6 +280,10 @@ NB_MODULE(_compiled, m) {
             return tuple(s.stepper.step(data(tau), data(wrenches)));
           },
           "tau"_a.none(), "wrenches"_a.none())
+      .def(
+          "set_servos",
+          [](OwningStepper& s, OptionalArray servos) { s.stepper.set_servos(data(servos)); },
+          "servos"_a.none())
       .def("get_tau",
            [](const OwningStepper& s, Output tau, Output saturated) {
              const VectorX &t = s.stepper.applied_tau(), &f = s.stepper.saturated();

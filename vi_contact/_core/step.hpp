@@ -232,6 +232,14 @@ class Stepper {
     return parts;
   }
 
+  // Servos that act from now on, (nu, 4): angle, speed, stiffness, damping; null for none.
+  void set_servos(const double* rows) {
+    servos_.clear();
+    for (int i = 0; rows && i < model_.nu; ++i, rows += 4) {
+      servos_.push_back({rows[0], rows[1], rows[2], rows[3]});
+    }
+  }
+
   const VectorX& applied_tau() const { return tau_; }
   const VectorX& saturated() const { return saturated_; }
 
@@ -423,7 +431,7 @@ class Stepper {
 
   // Joints without limits are known up to full turns: take the turn that fits the mimic joint.
   void settle_mimic_turns(double* x) const {
-    constexpr double turn = 2.0 * 3.14159265358979323846;
+    constexpr double turn = 2.0 * pi;
     for (const MimicJoint& mimic : model_.mimics) {
       const Link &joint = model_.links[mimic.joint], &source = model_.links[mimic.source];
       if (joint.unbounded) {
@@ -450,7 +458,7 @@ class Stepper {
   void begin(const double* tau, const double* wrenches) {
     command_ = tau;
     wrenches_ = wrenches;
-    driven_ = passive_ || command_ != nullptr;
+    driven_ = passive_ || command_ != nullptr || !servos_.empty();
     has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
     if (has_bias_) bias(frames0_, spring0_);
     if (closure_.size() > 0) {
@@ -645,13 +653,33 @@ class Stepper {
         const double speed = inverse_h_ * d[j];
         double torque = 0.0;
         if (drive.input >= 0) {
-          torque = drive_torque(drive, command_ ? command_[drive.input] : 0.0, speed).torque;
+          const DriveTorque driven = driven_torque(link, drive, d[j]);
+          torque = driven.torque;
+          saturated_[drive.input] = driven.saturated;
         }
         torque_[link.v + j] = torque;
         r_[link.v + j] -= 0.5 * h_ * (torque - drive.damping * speed);
       }
       add_armature(link, d, 1.0, r_.data());
     }
+  }
+
+  // Torque of a drive over the step with joint increment d. The angle of a servo is that of the
+  // middle, q_k + d/2; joints without limits take the shorter way to it.
+  DriveTorque driven_torque(const Link& link, const Drive& drive, double d) const {
+    const double command = command_ ? command_[drive.input] : 0.0;
+    const double speed = inverse_h_ * d;
+    if (servos_.empty()) return drive_torque(drive, command, speed);
+    const Servo& servo = servos_[drive.input];
+    double wanted = servo.damping * (servo.speed - speed);
+    if (link.nv == 1) {
+      double error = servo.angle - x0_[link.c];
+      if (link.unbounded) error = std::remainder(error, 2.0 * pi);
+      wanted += servo.stiffness * (error - 0.5 * d);
+    }
+    DriveTorque driven = drive_torque(drive, command + wanted, speed);
+    driven.slope -= driven.gain * (servo.damping + 0.5 * h_ * servo.stiffness);
+    return driven;
   }
 
   // Left (side = 1) or right (side = -1) momentum of the rotors; joints that turn about one axis
@@ -691,8 +719,7 @@ class Stepper {
         const Drive& drive = model_.drives[link.v + j];
         k[j] = 0.5 * drive.damping;
         if (drive.input < 0) continue;
-        const double command = command_ ? command_[drive.input] : 0.0;
-        k[j] -= 0.5 * drive_torque(drive, command, inverse_h_ * d[j]).slope;
+        k[j] -= 0.5 * driven_torque(link, drive, d[j]).slope;
       }
       if (link.nv == 1) {
         tree_.kappa[link.v] = k[0] + inverse_h_ * model_.drives[link.v].armature;
@@ -817,10 +844,7 @@ class Stepper {
         p1_[link.v + j] += 0.5 * h_ * (torque - drive.damping * speed);
         motor_work_ += torque * moved;
         damping_work_ -= 0.5 * drive.damping * inverse_h_ * (d[j] * d[j] + back[j] * back[j]);
-        if (drive.input >= 0) {
-          tau_[drive.input] = torque;
-          saturated_[drive.input] = torque != (command_ ? command_[drive.input] : 0.0);
-        }
+        if (drive.input >= 0) tau_[drive.input] = torque;
       }
       add_armature(link, d, -1.0, p1_.data());
     }
@@ -922,6 +946,7 @@ class Stepper {
   double reach_ = 0.0;
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
+  std::vector<Servo> servos_;  // per input, or none
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
   bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
   Laws laws_;

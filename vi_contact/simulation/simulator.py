@@ -30,13 +30,14 @@ from vi_contact.robot import closure
 from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
+from vi_contact.simulation.command import JointCommand
 from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
 
-Controller = Callable[[State], ArrayLike]
+Controller = Callable[[State], ArrayLike | JointCommand]
 
 OPEN_LOOP_TOLERANCE = 1e-8
 """Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
@@ -236,17 +237,20 @@ class Simulator:
 
     # ------------------------------------------------------------ steps
     def step(
-        self, tau: ArrayLike | None = None, wrenches: Mapping[str, ArrayLike] | None = None
+        self,
+        tau: ArrayLike | JointCommand | None = None,
+        wrenches: Mapping[str, ArrayLike] | None = None,
     ) -> State:
         """One time step under joint torques tau (nu,) and wrenches on links; the new state.
 
+        Instead of torques, a JointCommand adds a spring and a damper to each drive.
         A wrench is (6,): force and torque in world axes, the force at the centre of mass of the
         body that carries the link. Raises StepFailedError, and keeps the state, if the step does
         not converge.
         """
         if self._not_ready:
             raise self._not_ready
-        torque = None if tau is None else self._check_tau(tau)
+        torque = self._command(tau)
         forces = None if wrenches is None else self._check_wrenches(wrenches)
         report = self._stepper.step(torque, forces)
         if report[0]:
@@ -258,14 +262,15 @@ class Simulator:
     def run(
         self,
         duration: float,
-        controller: Controller | None = None,
+        controller: Controller | JointCommand | None = None,
         progress: bool = False,
         throw: bool = True,
     ) -> Trajectory:
         """round(duration / time_step) steps from the current state.
 
-        `controller(state)` gives tau (nu,) for each step; if it has a `reset()`, that is called
-        first. With throw=False a step that fails ends the trajectory instead of raising.
+        `controller(state)` gives tau (nu,) or a JointCommand for each step; if it has a `reset()`,
+        that is called first. A JointCommand in its place holds for the whole run. With
+        throw=False a step that fails ends the trajectory instead of raising.
         """
         if not (math.isfinite(duration) and duration >= 0.0):
             raise TimeStepError(f"the duration is {duration} s; it must be finite and not negative")
@@ -276,17 +281,18 @@ class Simulator:
         start = clock.perf_counter()
         first_time = self._state.time
         bar = _ProgressBar(steps) if progress else None
-        if controller is not None and hasattr(controller, "reset"):
+        if callable(controller) and hasattr(controller, "reset"):
             controller.reset()
         done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         if steps == 0:
             record.run(self._stepper, 0, 0, None)
         while done < steps and report[0] == Status.CONVERGED:
-            if controller is None:
-                count, torque = min(STEPS_PER_CALL, steps - done), None
+            if callable(controller):
+                count, torque = 1, self._command(controller(self._state))
             else:
-                count, torque = 1, self._check_tau(controller(self._state))
-                record.tau_command[done] = torque
+                count, torque = min(STEPS_PER_CALL, steps - done), self._command(controller)
+            if torque is not None:
+                record.tau_command[done : done + count] = torque
             finished, report = record.run(self._stepper, done, count, torque)
             done += finished
             if finished:
@@ -302,6 +308,16 @@ class Simulator:
         )
 
     # ------------------------------------------------------------ arguments
+    def _command(self, command: ArrayLike | JointCommand | None) -> Array | None:
+        """Checks what is asked of the drives, sets their servos, and returns the torques."""
+        torques, servos = None, None
+        if isinstance(command, JointCommand):
+            torques, servos = command.torques(self.robot), command.servos(self.robot)
+        elif command is not None:
+            torques = self._check_tau(command)
+        self._stepper.set_servos(servos)
+        return torques
+
     def _check_tau(self, tau: ArrayLike) -> Array:
         array = np.asarray(tau, dtype=np.float64) if isinstance(tau, np.ndarray) else None
         if array is None or array.shape != (self._nu,) or not np.isfinite(array).all():
