@@ -104,8 +104,21 @@ class Stepper:
         """Rows (step, contact, force in world axes, sliding) of the last run."""
     def fastest_rotation(self, v: Array) -> tuple[float, int]:
         """Largest |w| of a body [rad/s] at velocities v, and its index."""
-    def step(self, tau: Array | None, wrenches: Array | None) -> Report:
-        """One step under tau (nu,) and wrenches (n, 6), world axes at the centres of mass."""
+    def step(
+        self, tau: Array | None, wrenches: Array | None, time_step: float | None = None
+    ) -> Report:
+        """One step under tau (nu,) and wrenches (n, 6), world axes at the centres of mass.
+
+        It may have any length; the state is (q, p) at a node, which knows no step.
+        """
+    def push(self, impulse: Array) -> None:
+        """Adds a generalised impulse (nv,) to the momentum at the node."""
+    def interval_kinetic(self) -> float:
+        """Kinetic energy of the last step at its mean velocities [J]."""
+    def multipliers(self) -> Array:
+        """(row_count,) impulses of the rows at the left node of the last step."""
+    def node_multipliers(self) -> Array:
+        """(row_count,) impulses that loops and mimic joints gave at the node in `get_v`."""
     def set_servos(self, servos: Array | None) -> None:
         """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
     def get_tau(self, tau: Array, saturated: Array) -> None:
@@ -121,6 +134,7 @@ class Stepper:
         applied_tau: Array | None,
         works: Array | None,
         counts: Array | None,
+        time_step: float | None = None,
     ) -> tuple[int, Report]:
         """Steps until done or failed, without the GIL; the number done and the last report.
 

@@ -66,7 +66,8 @@ class Closure {
   VectorX lambda;
 
   int size() const { return static_cast<int>(rows.size()); }
-  int holonomic() const { return holonomic_; }  // rows without dampers
+  const VectorX& node_lambda() const { return mu_; }  // of the last `project`
+  int holonomic() const { return holonomic_; }        // rows without dampers
 
   // Writes the rows at a node; `left` as well as right fills both sides.
   void evaluate(const Frames& frames, const double* x, double h, bool left) {

@@ -135,6 +135,7 @@ using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 using OptionalArray = std::optional<Array>;
 using OptionalOutput = std::optional<Output>;
+using OptionalNumber = std::optional<double>;
 
 const double* data(const OptionalArray& array) { return array ? array->data() : nullptr; }
 double* data(const OptionalOutput& array) { return array ? array->data() : nullptr; }
@@ -152,6 +153,8 @@ struct OwningStepper {
   Vector3 gravity;
   Stepper stepper;
   std::vector<LoggedTouch> log;
+
+  double usual() const { return stepper.time_step(); }
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
                 double closure_tolerance, int max_iterations, int max_halvings,
@@ -176,8 +179,7 @@ Table touches(const OwningStepper& s) {
   const auto& all = s.stepper.touches();
   Table table(all.size(), 5);
   for (size_t i = 0; i < all.size(); ++i) {
-    table.row(i) << all[i].index, all[i].impulse.transpose() / s.stepper.time_step(),
-        all[i].sliding;
+    table.row(i) << all[i].index, all[i].impulse.transpose() / s.stepper.length(), all[i].sliding;
   }
   return table;
 }
@@ -187,7 +189,7 @@ Table touch_log(const OwningStepper& s) {
   Table table(s.log.size(), 6);
   for (size_t i = 0; i < s.log.size(); ++i) {
     const LoggedTouch& t = s.log[i];
-    table.row(i) << t.step, t.touch.index, t.touch.impulse.transpose() / s.stepper.time_step(),
+    table.row(i) << t.step, t.touch.index, t.touch.impulse.transpose() / s.stepper.length(),
         t.touch.sliding;
   }
   return table;
@@ -276,10 +278,15 @@ NB_MODULE(_compiled, m) {
            [](OwningStepper& s, Array v) { return s.stepper.fastest_rotation(v.data()); })
       .def(
           "step",
-          [](OwningStepper& s, OptionalArray tau, OptionalArray wrenches) {
-            return tuple(s.stepper.step(data(tau), data(wrenches)));
+          [](OwningStepper& s, OptionalArray tau, OptionalArray wrenches, OptionalNumber h) {
+            return tuple(s.stepper.step(data(tau), data(wrenches), h.value_or(s.usual())));
           },
-          "tau"_a.none(), "wrenches"_a.none())
+          "tau"_a.none(), "wrenches"_a.none(), "time_step"_a = nb::none())
+      .def("push", [](OwningStepper& s, Array impulse) { s.stepper.push(impulse.data()); })
+      .def("interval_kinetic", [](const OwningStepper& s) { return s.stepper.interval_kinetic(); })
+      .def("multipliers", [](const OwningStepper& s) { return VectorX(s.stepper.multipliers()); })
+      .def("node_multipliers",
+           [](const OwningStepper& s) { return VectorX(s.stepper.node_multipliers()); })
       .def(
           "set_servos",
           [](OwningStepper& s, OptionalArray servos) { s.stepper.set_servos(data(servos)); },
@@ -294,19 +301,21 @@ NB_MODULE(_compiled, m) {
           "run",
           [](OwningStepper& s, int steps, OptionalArray tau, bool tau_varies,
              OptionalArray wrenches, OptionalOutput q, OptionalOutput v, OptionalOutput applied,
-             OptionalOutput works, OptionalOutput counts) {
+             OptionalOutput works, OptionalOutput counts, OptionalNumber h) {
             const Recording record = recording(*s.model, steps, q, v, applied, works, counts);
             const double *t = data(tau), *w = data(wrenches);
             std::pair<int, StepReport> result;
             {
               nb::gil_scoped_release release;
               s.log.clear();
-              result = run(s.stepper, steps, t, tau_varies, w, record, &s.log);
+              result =
+                  run(s.stepper, steps, t, tau_varies, w, record, h.value_or(s.usual()), &s.log);
             }
             return std::make_tuple(result.first, tuple(result.second));
           },
           "steps"_a, "tau"_a.none(), "tau_varies"_a, "wrenches"_a.none(), "q"_a.none(),
-          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "counts"_a.none())
+          "v"_a.none(), "applied_tau"_a.none(), "works"_a.none(), "counts"_a.none(),
+          "time_step"_a = nb::none())
       .def(
           "observe",
           [](OwningStepper& s, Array q, Array v, Output scalars, OptionalOutput poses,

@@ -31,7 +31,7 @@ inline void record_node(Stepper& stepper, const Recording& record, int k) {
 // Steps until done or failed; the number of steps done and the last step's report.
 inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double* tau,
                                       bool tau_varies, const double* wrenches,
-                                      const Recording& record,
+                                      const Recording& record, double time_step,
                                       std::vector<LoggedTouch>* log = nullptr) {
   const Model& model = stepper.model();
   const long nv = model.nv, nu = model.nu;
@@ -40,7 +40,7 @@ inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double*
   record_node(stepper, record, 0);
   int k = 0;
   for (; k < steps; ++k) {
-    report = stepper.step(tau && tau_varies ? tau + k * nu : tau, wrenches);
+    report = stepper.step(tau && tau_varies ? tau + k * nu : tau, wrenches, time_step);
     if (report.status != Status::converged) break;
     record_node(stepper, record, k + 1);
     if (log) {
@@ -95,7 +95,7 @@ inline void rollout(const Model& model, double h, const Vector3& gravity, const 
                              nullptr, nullptr};
       stepper.reset(q + static_cast<long>(i) * model.nq, v + static_cast<long>(i) * model.nv);
       const double* t = tau && tau_per_run ? tau + static_cast<long>(i) * steps * model.nu : tau;
-      const auto [finished, report] = run(stepper, steps, t, true, nullptr, record);
+      const auto [finished, report] = run(stepper, steps, t, true, nullptr, record, h);
       done[2 * i] = finished;
       done[2 * i + 1] = static_cast<double>(report.status);
     }

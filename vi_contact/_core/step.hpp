@@ -240,6 +240,40 @@ class Stepper {
     }
   }
 
+  // A step of any length; the state keeps the warm start of the usual one.
+  StepReport step(const double* tau, const double* wrenches, double time_step) {
+    const double usual = h_;
+    resize(time_step);
+    const StepReport report = step(tau, wrenches);
+    length_ = time_step;
+    resize(usual);
+    return report;
+  }
+
+  double length() const { return length_; }
+
+  // Kinetic energy of the last step at its mean velocities, rotors included [J]: -d L_d / d h
+  // without the potential. Of a step that was split, that of its last part.
+  double interval_kinetic() const {
+    double sum = mean_kinetic(1.0 / part_length_);
+    for (int j = 0; j < model_.nv; ++j) {
+      const double speed = inverse_h_ * delta_[j];
+      sum += 0.5 * model_.drives[j].armature * speed * speed;
+    }
+    return sum;
+  }
+
+  // Impulses of loops, mimic joints and dampers at the left node of the last step, and what those
+  // of loops and mimic joints took at the node in the last `get_v` [N s or N m s].
+  const VectorX& multipliers() const { return closure_.lambda; }
+  const VectorX& node_multipliers() const { return closure_.node_lambda(); }
+
+  // Adds a generalised impulse to the momentum of the node.
+  void push(const double* impulse) {
+    p0_ += Eigen::Map<const VectorX>(impulse, model_.nv);
+    history_ = std::min(history_, 1);
+  }
+
   const VectorX& applied_tau() const { return tau_; }
   const VectorX& saturated() const { return saturated_; }
 
@@ -297,12 +331,14 @@ class Stepper {
   }
 
   // Kinetic energy at the mean velocities of the step [J].
-  double mean_kinetic() const {
+  double mean_kinetic() const { return mean_kinetic(inverse_h_); }
+
+  double mean_kinetic(double inverse_h) const {
     double sum = 0.0;
     for (int i = 0; i < model_.size(); ++i) {
       const Turn& turn = turns_[i];
       sum += 0.5 * model_.links[i].mass * velocities_[i].squaredNorm() +
-             2.0 * inverse_h_ * inverse_h_ * turn.u.dot(turn.Ju);
+             2.0 * inverse_h * inverse_h * turn.u.dot(turn.Ju);
     }
     return sum;
   }
@@ -356,9 +392,7 @@ class Stepper {
     const double half = 0.5 * h_;
     for (int k = 0; k < 2; ++k) {
       depth_ = depth;
-      delta_ *= half / h_;
-      set_step(half);
-      history_ = std::min(history_, 1);
+      resize(half);
       const StepReport report = interval(tau, wrenches);
       sum.iterations += report.iterations;
       if (report.status == Status::converged) {
@@ -373,6 +407,13 @@ class Stepper {
       }
     }
     return true;
+  }
+
+  void resize(double h) {
+    if (h == h_) return;
+    delta_ *= h / h_;
+    history_ = std::min(history_, 1);
+    set_step(h);
   }
 
   void set_step(double h) {
@@ -797,6 +838,7 @@ class Stepper {
     history_ = std::min(history_ + 1, 3);
     if (with_laws_) kinetic_ = mean_kinetic();
     if (with_laws_ && laws_.commit()) history_ = 1;
+    part_length_ = h_;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
@@ -930,6 +972,7 @@ class Stepper {
   const Model& model_;
   Settings settings_;
   double h_, inverse_h_;
+  double length_ = h_, part_length_ = h_;  // of the last step, and of its last part
   Vector3 gravity_;
   Elimination tree_;
   Closure closure_;
