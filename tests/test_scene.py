@@ -1,46 +1,60 @@
-"""The picture page; that browsers draw it is looked at, not tested here."""
+"""The scene and its page, as data; tests/test_browser.py looks at them in a browser."""
 
-import base64
 import re
 
 import numpy as np
+import pinocchio as pin
 import pytest
 import umsgpack
+from pages import unpack
 from support import BUNDLED
 from urdf_text import pair, write
 
 import vi_contact as vc
-from vi_contact.viewer.scene import bounding_box, robot_page
-
-
-def commands(page):
-    block = page.split("const commands = [")[1].split("];")[0]
-    return [umsgpack.unpackb(base64.b64decode(text)) for text in re.findall('"(.*?)"', block)]
+from vi_contact.viewer.page import robot_page
+from vi_contact.viewer.scene import bounding_box, build_scene, round_number
 
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_every_shape_is_drawn_where_pinocchio_puts_it(name):
     robot = vc.load_robot(name)
-    parts = commands(robot_page(robot))
-    objects = {part["path"] for part in parts if part["type"] == "set_object"}
-    assert len(objects) == robot.visual_model.ngeoms + 1  # and the ground
-    assert all("pinocchio" not in path for path in objects)
-    placed = {part["path"] for part in parts if part["type"] == "set_transform"}
-    assert objects <= placed
-
-
-def test_robot_stands_on_the_ground_in_the_middle_of_the_view():
-    robot = vc.load_robot("fly_hopper")
-    parts = commands(robot_page(robot))
-    place = {
-        part["path"]: np.array(part["matrix"]).reshape(4, 4, order="F")[:3, 3]
-        for part in parts
-        if part["type"] == "set_transform"
+    q = robot.on_ground(robot.neutral()) if name != "walker" else robot.neutral()
+    data = unpack(robot_page(robot, q))
+    objects = {c["path"] for c in data["commands"] if c["type"] == "set_object"}
+    placed = {
+        c["path"]: np.array(c["matrix"]).reshape(4, 4, order="F")
+        for c in data["commands"]
+        if c["type"] == "set_transform"
     }
-    standing = robot.on_ground(robot.neutral())
-    lower, upper = bounding_box(robot, robot.visual_model, standing)
-    np.testing.assert_allclose(place["/meshcat/robot"], -0.5 * (lower + upper), atol=1e-12)
-    np.testing.assert_array_equal(place["/meshcat/robot"], place["/meshcat/ground"])
+    poses = data["poses"].reshape(-1, 7)
+    shapes = robot.visual_model
+    geometry = pin.GeometryData(shapes)
+    pin.updateGeometryPlacements(robot.model, robot.data, shapes, geometry, q)
+    for k, shape in enumerate(shapes.geometryObjects):
+        body = shape.parentJoint - 1
+        node = data["bodies"][body] if body >= 0 else "world"
+        path = f"/meshcat/robot/{node}/visual/{k} {shape.name}"
+        assert path in objects
+        T_WB = np.eye(4)
+        if body >= 0:
+            T_WB = pin.XYZQUATToSE3(poses[body].astype(float)).homogeneous
+        # single precision in the page
+        np.testing.assert_allclose(T_WB @ placed[path], geometry.oMg[k].homogeneous, atol=1e-6)
+    drawn = [path for path in objects if "/visual/" in path]
+    assert len(drawn) == shapes.ngeoms
+
+
+def test_what_no_urdf_shape_shows_is_drawn():
+    robot = vc.load_robot("fly_hopper")
+    trail = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    plane = np.array([0.0, 0.0, 1.0, 0.0])
+    scene = build_scene(robot, 1.0, plane, trail, collisions=True)
+    commands = [umsgpack.unpackb(command) for command in scene.commands]
+    objects = {c["path"].removeprefix("/meshcat/") for c in commands if c["type"] == "set_object"}
+    assert {"springs/0", "trail", "ground/plate", "ground/grid"} <= objects
+    assert {"forces/0/shaft/rod", "forces/0/head/cone"} <= objects
+    assert any(path.endswith("loop 0") for path in objects)
+    assert sum("/collision/" in path for path in objects) == robot.collision_model.ngeoms
 
 
 def test_page_needs_no_network():
@@ -48,7 +62,14 @@ def test_page_needs_no_network():
     assert not re.search(r'(src|href)\s*=\s*"https?:', page)
 
 
-def test_robot_without_shapes(tmp_path):
+def test_robot_without_shapes_is_drawn_as_a_skeleton(tmp_path):
     robot = vc.load_robot(write(tmp_path, pair()))
-    with pytest.raises(vc.ViContactError, match="no visual or collision shapes"):
-        robot_page(robot)
+    data = unpack(robot_page(robot))
+    objects = [c["path"] for c in data["commands"] if c["type"] == "set_object"]
+    assert sum(path.endswith("/ball") for path in objects) == len(robot.bodies)
+    lower, upper = bounding_box(robot, robot.neutral())
+    assert np.all(upper > lower)
+
+
+def test_round_numbers():
+    assert [round_number(x) for x in (0.19, 0.2, 0.99, 7.0)] == [0.1, 0.2, 0.5, 5.0]

@@ -147,7 +147,7 @@ def test_trajectory_shapes_and_file(hopper, tmp_path):
         if field.name == "ledger":
             assert np.array_equal(saved.motor, read.motor)
             assert np.array_equal(saved.defect, read.defect)
-        else:
+        elif field.name != "robot":  # not in the file
             assert np.array_equal(saved, read), field.name
     assert loaded.status is vc.Status.CONVERGED
 

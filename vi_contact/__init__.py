@@ -11,6 +11,7 @@ from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import State
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import SolverOptions, Status
+from vi_contact.viewer.live import View, view
 
 __all__ = [
     "Ground",
@@ -23,10 +24,12 @@ __all__ = [
     "Status",
     "Trajectory",
     "ViContactError",
+    "View",
     "bundled_robots",
     "errors",
     "from_pinocchio",
     "load_robot",
     "rollout",
+    "view",
 ]
 __version__ = "0.1.0"

@@ -103,9 +103,9 @@ def _inspect(arguments: argparse.Namespace) -> None:
     robot = _load(arguments, arguments.strict)
     print(robot.report)
     if arguments.html:
-        from vi_contact.viewer.scene import save_robot_page
+        from vi_contact.viewer.page import robot_page, save_page
 
-        file = save_robot_page(robot, arguments.html)
+        file = save_page(arguments.html, robot_page(robot))
         print(f"\nPicture: {file.resolve()} (open it in a browser; no network needed)")
 
 

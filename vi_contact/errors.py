@@ -279,3 +279,11 @@ class TrajectoryFileError(ViContactError):
 def _round_down(value: float) -> str:
     """One significant digit, not above the value: 0.0372 gives 0.03."""
     return f"{value * 0.95:.1g}" if float(f"{value:.1g}") > value else f"{value:.1g}"
+
+
+class TrajectoryRobotError(ViContactError):
+    """The robot of a trajectory is not to be found, or is another one."""
+
+
+class ViewError(ViContactError):
+    """Something that cannot be shown, or not any more."""

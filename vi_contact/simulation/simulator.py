@@ -35,6 +35,7 @@ from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
+from vi_contact.simulation.viewing import Viewer
 from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
 
 Controller = Callable[[State], ArrayLike | JointCommand]
@@ -265,18 +266,21 @@ class Simulator:
         controller: Controller | JointCommand | None = None,
         progress: bool = False,
         throw: bool = True,
+        viewer: Viewer | None = None,
     ) -> Trajectory:
         """round(duration / time_step) steps from the current state.
 
         `controller(state)` gives tau (nu,) or a JointCommand for each step; if it has a `reset()`,
         that is called first. A JointCommand in its place holds for the whole run. With
-        throw=False a step that fails ends the trajectory instead of raising.
+        throw=False a step that fails ends the trajectory instead of raising. A viewer, as made by
+        vc.view(robot), shows the run in real time or plays it back.
         """
         if not (math.isfinite(duration) and duration >= 0.0):
             raise TimeStepError(f"the duration is {duration} s; it must be finite and not negative")
         if self._not_ready:
             raise self._not_ready
         steps = round(duration / self.time_step)
+        steps_per_picture = viewer.start(self) if viewer else 0
         record = _Record(self.robot, steps)
         start = clock.perf_counter()
         first_time = self._state.time
@@ -290,7 +294,8 @@ class Simulator:
             if callable(controller):
                 count, torque = 1, self._command(controller(self._state))
             else:
-                count, torque = min(STEPS_PER_CALL, steps - done), self._command(controller)
+                most = steps_per_picture or STEPS_PER_CALL
+                count, torque = min(most, steps - done), self._command(controller)
             if torque is not None:
                 record.tau_command[done : done + count] = torque
             finished, report = record.run(self._stepper, done, count, torque)
@@ -299,13 +304,19 @@ class Simulator:
                 self._state = self._take_state(first_time + done * self.time_step)
             if bar:
                 bar.show(done)
+            due = steps_per_picture and (done % steps_per_picture == 0 or done == steps)
+            if viewer and finished and due:
+                viewer.show(self._state, record.last_touches(done - 1))
         if done:
             self._report = report if not report[0] else self._report
         if report[0] and throw:
             raise self._failure(report)
-        return record.trajectory(
+        trajectory = record.trajectory(
             self, done, first_time, Status(report[0]), clock.perf_counter() - start
         )
+        if viewer:
+            viewer.finish(trajectory)
+        return trajectory
 
     # ------------------------------------------------------------ arguments
     def _command(self, command: ArrayLike | JointCommand | None) -> Array | None:
@@ -389,6 +400,11 @@ class _Record:
             self.touches.append(touches)
         return result
 
+    def last_touches(self, step: int) -> Array:
+        """(M, 6) rows of the contacts that touched in a step just done."""
+        rows = self.touches[-1] if self.touches else np.zeros((0, 6))
+        return rows[rows[:, 0] == step]
+
     def trajectory(
         self, sim: Simulator, done: int, first_time: float, status: Status, wall_time: float
     ) -> Trajectory:
@@ -438,6 +454,8 @@ class _Record:
             parts=read_only(self.counts[:done, 1].astype(int)),
             status=status,
             wall_time=wall_time,
+            robot_path=sim.robot.path,
+            robot=sim.robot,
         )
 
     def _contacts(self, sim: Simulator, done: int, poses: Array) -> ContactTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from vi_contact.errors import TrajectoryFileError
 from vi_contact.robot.parts import Array
+from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.solvers.newton import Status
@@ -66,6 +67,10 @@ class Trajectory:
     """Of the last step tried; the trajectory ends before a step that failed."""
     wall_time: float
     """Time the simulation took [s]."""
+    robot_path: str = ""
+    """The whole path of the robot's file, if it has one."""
+    robot: Robot | None = field(default=None, repr=False, compare=False)
+    """What moved; not saved."""
 
     def __len__(self) -> int:
         return len(self.iterations)
@@ -87,17 +92,36 @@ class Trajectory:
         """(N+1,) [J]."""
         return self.kinetic + self.potential
 
+    def to_html(
+        self, path: str | Path, robot: Robot | None = None, collisions: bool = False
+    ) -> Path:
+        """Writes a report that opens offline: animation, plots, summary; returns its path.
+
+        robot: where the trajectory cannot tell, as after loading it elsewhere; collisions: with the
+        collision shapes, to be switched on in the page.
+        """
+        from vi_contact.viewer.page import save_page
+        from vi_contact.viewer.report import report_page
+
+        return save_page(path, report_page(self, robot, collisions))
+
+    def plot(self, path: str | Path, robot: Robot | None = None) -> Path:
+        """Writes plots of energy, joints, contacts and errors: .png, .pdf or .svg; the path."""
+        from vi_contact.viewer.figure import save_figure
+
+        return save_figure(self, path, robot)
+
     def save(self, path: str | Path) -> None:
         """Writes a compressed .npz file."""
         values: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for part in fields(self):
+            value = getattr(self, part.name)
             if isinstance(value, (Ledger, ContactTable)):
                 for entry in fields(value):
                     if entry.name not in values:
-                        values[f"{field.name}_{entry.name}"] = getattr(value, entry.name)
-            else:
-                values[field.name] = int(value) if isinstance(value, Status) else value
+                        values[f"{part.name}_{entry.name}"] = getattr(value, entry.name)
+            elif part.name != "robot":
+                values[part.name] = int(value) if isinstance(value, Status) else value
         with Path(path).open("wb") as file:
             np.savez_compressed(file, **values)
 
@@ -125,6 +149,7 @@ class Trajectory:
             return Trajectory(
                 robot_name=str(values.pop("robot_name")),
                 robot_file=str(values.pop("robot_file")),
+                robot_path=str(values.pop("robot_path")),
                 body_names=tuple(str(name) for name in values.pop("body_names")),
                 time_step=float(values.pop("time_step")),
                 status=Status(int(values.pop("status"))),

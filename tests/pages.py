@@ -1,0 +1,28 @@
+"""Pages of the viewer, taken apart."""
+
+import base64
+import gzip
+import json
+import re
+import struct
+
+import numpy as np
+import umsgpack
+
+
+def unpack(page):
+    """The header of a page with its arrays and commands in place."""
+    text = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
+    content = gzip.decompress(base64.b64decode(text))
+    first = 4 + struct.unpack("<I", content[:4])[0]
+
+    def place(value):
+        if "float32" in value:
+            offset, length = value["float32"]
+            return np.frombuffer(content, np.float32, length // 4, first + offset)
+        if "bytes" in value:
+            offset, length = value["bytes"]
+            return umsgpack.unpackb(content[first + offset : first + offset + length])
+        return value
+
+    return json.loads(content[4:first], object_hook=place)

@@ -1,0 +1,132 @@
+"""Reports and plots of trajectories, as data; tests/test_browser.py looks at them in a browser."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import unpack
+
+import vi_contact as vc
+from vi_contact.viewer import report
+
+
+@pytest.fixture(scope="module")
+def drop():
+    """The Fly-Hopper dropped from 0.1 m, its hips held."""
+    robot = vc.load_robot("fly_hopper_rail")
+    sim = vc.Simulator(robot, time_step=0.01)
+    q = sim.state.q.copy()
+    q[0] += 0.1
+    sim.reset(q)
+    return sim.run(0.6, vc.JointCommand(q=[0.0, 0.0], kp=300.0, kd=5.0))
+
+
+def curves(data, title):
+    [panel] = [panel for panel in data["panels"] if panel["title"].startswith(title)]
+    return {series["name"]: series for series in panel["series"]}
+
+
+def test_report_shows_the_trajectory(drop, tmp_path):
+    file = drop.to_html(tmp_path / "drop.html")
+    assert file.stat().st_size < 10e6
+    data = unpack(file.read_text())
+    frames = data["frames"]
+    poses = frames["poses"].reshape(len(frames["time"]), -1, 7)
+    # single precision in the page
+    np.testing.assert_allclose(poses[..., :3], drop.p_WB, atol=1e-6)
+    np.testing.assert_allclose(frames["time"], drop.time, atol=1e-6)
+    energy = curves(data, "Energy")
+    np.testing.assert_allclose(energy["total"]["y"], drop.energy, rtol=1e-6, atol=1e-6)
+    books = curves(data, "Where energy")
+    total = sum(curve["y"][-1] for curve in books.values())
+    # single precision of sums of up to 100 J
+    assert total == pytest.approx(drop.energy[-1] - drop.energy[0], abs=1e-4)
+    normal = curves(data, "Contact forces, normal")["foot"]
+    np.testing.assert_allclose(normal["y"], drop.contacts["foot"].force[:, 2], rtol=1e-6)
+    rows = {name: text for name, text, _ in data["summary"]}
+    assert "60 steps of 0.01 s" in rows["time"]
+    assert f"{drop.constraint_error.max():.1e}" in rows["open joints"]
+
+
+def test_forces_stand_at_the_foot_while_it_touches(drop):
+    data = report.report_data(drop, drop.robot, False)
+    first, numbers = np.array(data["touches"]["first"]), data["touches"]["numbers"]
+    force = drop.contacts["foot"].force
+    touching = np.append(force.any(axis=1), False)  # no step follows the last node
+    np.testing.assert_array_equal(np.diff(first) > 0, touching)
+    np.testing.assert_allclose(numbers[:, 3:], force[touching[:-1]], rtol=1e-6)
+    np.testing.assert_allclose(numbers[:, 2], 0.0, atol=0.04)  # on the ground, or just above
+
+
+def test_motor_envelope_holds_the_torques(drop):
+    """tau within the dashed lines: kt i_max at rest, less at speed."""
+    low, high = report.motor_limits(drop, drop.robot, 1)
+    tau = drop.tau[:, 0]
+    whole = drop.parts == 1  # a split step has several mean speeds
+    slack = 1e-8  # round-off of q, times the 1000 Nm/rad of the back-EMF over a step
+    assert np.all(tau[whole] <= high[whole] + slack)
+    assert np.all(tau[whole] >= low[whole] - slack)
+    assert high.max() == pytest.approx(1.73 * 30)
+
+
+def test_long_runs_keep_peaks_and_stay_small(tmp_path):
+    robot = vc.load_robot("jumper")
+    sim = vc.Simulator(robot, time_step=0.001)
+    q = sim.state.q.copy()
+    q[0] += 0.3
+    sim.reset(q)
+    trajectory = sim.run(10.0)
+    data = report.report_data(trajectory, robot, False)
+    assert len(data["frames"]["time"]) <= report.MAX_FRAMES + 1
+    for panel in data["panels"]:
+        for series in panel["series"]:
+            assert len(series["y"]) <= report.MAX_POINTS + 2
+    assert curves(data, "Energy")["kinetic"]["y"].max() == np.float32(trajectory.kinetic.max())
+    assert trajectory.to_html(tmp_path / "long.html").stat().st_size < 10e6
+
+
+def test_loaded_trajectory_finds_its_robot(drop, tmp_path):
+    drop.save(tmp_path / "run.npz")
+    loaded = vc.Trajectory.load(tmp_path / "run.npz")
+    assert loaded.robot is None
+    assert report.robot_of(loaded).name == "fly_hopper_rail"
+    assert loaded.to_html(tmp_path / "run.html").exists()
+
+
+def test_trajectory_of_a_file_that_has_gone(tmp_path):
+    source = vc.load_robot("walker").path
+    file = Path(shutil.copy(source, tmp_path / "mine.urdf"))
+    trajectory = vc.Simulator(vc.load_robot(file, base="fixed"), ground=None).run(0.05)
+    trajectory.save(tmp_path / "run.npz")
+    loaded = vc.Trajectory.load(tmp_path / "run.npz")
+    assert len(report.robot_of(loaded).base_dofs) == 0  # as it was simulated
+    file.unlink()
+    with pytest.raises(vc.errors.TrajectoryRobotError, match="is not there"):
+        loaded.to_html(tmp_path / "run.html")
+    assert loaded.to_html(tmp_path / "run.html", robot=vc.load_robot(source, base="fixed")).exists()
+
+
+def test_trajectory_of_another_robot(drop, tmp_path):
+    with pytest.raises(vc.errors.TrajectoryRobotError, match="not of robot 'walker'"):
+        drop.to_html(tmp_path / "run.html", robot=vc.load_robot("walker"))
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_plots_for_papers(drop, tmp_path, ending):
+    assert drop.plot(tmp_path / f"run.{ending}").stat().st_size > 10_000
+
+
+def test_files_that_cannot_be_written(drop, tmp_path):
+    for write in (drop.to_html, drop.plot):
+        with pytest.raises(vc.ViContactError, match="cannot write"):
+            write(tmp_path / "no" / "run.png")
+    with pytest.raises(vc.ViContactError, match="cannot write"):
+        drop.plot(tmp_path / "run.xyz")
+
+
+def test_trajectory_without_steps(tmp_path):
+    trajectory = vc.Simulator(vc.load_robot("walker"), ground=None).run(0.0)
+    assert trajectory.to_html(tmp_path / "run.html").exists()
+    with pytest.raises(vc.ViContactError, match="no steps"):
+        trajectory.plot(tmp_path / "run.png")

@@ -1,0 +1,52 @@
+"""Plots of a trajectory for papers, by matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vi_contact.errors import ViContactError
+from vi_contact.robot.robot import Robot
+from vi_contact.simulation.trajectory import Trajectory
+from vi_contact.viewer.report import panels, robot_of
+
+
+def save_figure(trajectory: Trajectory, path: str | Path, robot: Robot | None = None) -> Path:
+    """Writes the plots of the report as one figure; the file's ending says the format."""
+    from matplotlib.figure import Figure
+
+    plots = panels(trajectory, robot_of(trajectory, robot))
+    if not plots:
+        raise ViContactError("the trajectory has no steps to plot")
+    figure = Figure(figsize=(7.0, 1.9 * len(plots)), layout="constrained")
+    axes = figure.subplots(len(plots), 1, sharex=True, squeeze=False)[:, 0]
+    start, end = float(trajectory.time[0]), float(trajectory.time[-1])
+    for plot, ax in zip(plots, axes, strict=True):
+        for curve in plot["series"]:
+            if not curve["shown"]:
+                continue
+            style = "steps-post" if curve["step"] else "default"
+            [line] = ax.plot(
+                curve["x"] + start, curve["y"], drawstyle=style, label=curve["name"], linewidth=1.2
+            )
+            bounds = ax.get_ylim()
+            for limit in curve["limits"]:
+                ax.plot(curve["x"] + start, limit, "--", color=line.get_color(), linewidth=0.7)
+            if curve["limits"]:
+                ax.set_ylim(bounds)
+        ax.set_title(plot["title"], fontsize=9, loc="left")
+        ax.set_ylabel(f"[{plot['unit']}]", fontsize=8)
+        ax.tick_params(labelsize=8)
+        if plot["log"]:
+            ax.set_yscale("log", nonpositive="clip")
+        ax.grid(alpha=0.3)
+        ax.legend(fontsize=7, ncols=4, frameon=False)
+    axes[-1].set_xlabel("time [s]", fontsize=8)
+    axes[-1].set_xlim(start, end)
+    file = Path(path)
+    try:
+        figure.savefig(file, dpi=150)
+    except OSError as error:
+        raise ViContactError(f"cannot write {file}: {error.strerror}") from error
+    except ValueError as error:  # an ending that matplotlib does not know
+        raise ViContactError(f"cannot write {file}: {error}") from None
+    return file

@@ -1,0 +1,135 @@
+"""Pages for the browser: one HTML file with everything inside, which needs no network.
+
+`page/page.html`, `.css` and `.js` are the page; meshcat's viewer draws. The data are one gzip
+stream: a JSON header, then numbers as float32 and meshcat's commands.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import re
+import struct
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vi_contact.errors import PlacementError, ViContactError
+from vi_contact.robot.parts import Array
+from vi_contact.robot.robot import Robot
+from vi_contact.viewer import scene
+
+VIEW_DIRECTION = np.array([1.0, -1.5, 0.55]) / np.linalg.norm([1.0, -1.5, 0.55])
+"""From the robot to the camera: from the right, a little to the front and above."""
+
+ARROW_LENGTH = 0.35
+"""Of a force as large as the robot's weight, per size of the robot."""
+
+
+def robot_page(robot: Robot, q: ArrayLike | None = None, collisions: bool = False) -> str:
+    """An HTML page with the robot in configuration q; neutral on the ground if not given."""
+    configuration = picture_configuration(robot) if q is None else robot.check_q(q)
+    plane = np.array([0.0, 0.0, 1.0, min(0.0, scene.bounding_box(robot, configuration)[0][2])])
+    return render(robot.name, still_data(robot, configuration, plane, collisions, "still"))
+
+
+def save_page(path: str | Path, text: str) -> Path:
+    """Writes a page to a file; returns its path."""
+    file = Path(path)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ViContactError(f"cannot write {file}: {error.strerror}") from error
+    return file
+
+
+def picture_configuration(robot: Robot) -> Array:
+    """The neutral configuration, standing on the ground if the robot can be lifted."""
+    try:
+        return robot.on_ground(robot.neutral())
+    except PlacementError:
+        return robot.neutral()
+
+
+def still_data(
+    robot: Robot, q: Array, plane: Array | None, collisions: bool, kind: str
+) -> dict[str, Any]:
+    """Data of a page that shows the robot in one configuration, to begin with."""
+    lower, upper = scene.bounding_box(robot, q)
+    state = robot.to_maximal(q)
+    return scene_data(robot, kind, lower, upper, plane, None, collisions) | {
+        "poses": scene.poses_of(state.p_WB, state.quat_WB_xyzw),
+        "ends": scene.spring_ends(robot, state.p_WB[None], state.quat_WB_xyzw[None]),
+    }
+
+
+def scene_data(
+    robot: Robot,
+    kind: str,
+    lower: Array,
+    upper: Array,
+    plane: Array | None,
+    trail: Array | None,
+    collisions: bool,
+) -> dict[str, Any]:
+    """What every page has: the scene, and a camera that sees the box from lower to upper."""
+    size = float(np.linalg.norm(upper - lower))
+    built = scene.build_scene(robot, size, plane, trail, collisions)
+    weight = 9.81 * max(robot.mass, 1e-9)
+    return {
+        "kind": kind,
+        "title": robot.name,
+        "summary": [],
+        "commands": built.commands,
+        "bodies": built.bodies,
+        "springs": [spring.name for spring in robot.springs],
+        "arrows": built.arrows,
+        "collisions": built.collisions,
+        "metresPerNewton": ARROW_LENGTH * size / weight,
+        "camera": {
+            "lower": lower.tolist(),
+            "upper": upper.tolist(),
+            "direction": VIEW_DIRECTION.tolist(),
+        },
+    }
+
+
+def pack(data: dict[str, Any]) -> str:
+    """The data as text: base64 of gzip. The same array twice is kept once."""
+    pieces: list[bytes] = []
+    known: dict[int, list[int]] = {}
+    size = 0
+
+    def place(value: Any) -> dict[str, list[int]]:
+        nonlocal size
+        kind = "bytes" if isinstance(value, bytes) else "float32"
+        if id(value) not in known:
+            piece = value if isinstance(value, bytes) else np.asarray(value, np.float32).tobytes()
+            known[id(value)] = [size, len(piece)]
+            pieces.append(piece)
+            size += len(piece)
+        return {kind: known[id(value)]}
+
+    header = json.dumps(data, default=place, allow_nan=False).encode()
+    content = struct.pack("<I", len(header)) + header + b"".join(pieces)
+    return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()
+
+
+def render(title: str, data: dict[str, Any]) -> str:
+    """The page."""
+    folder = resources.files("vi_contact") / "viewer" / "page"
+    meshcat = resources.files("meshcat") / "viewer" / "dist" / "main.min.js"
+    parts = {
+        "TITLE": html.escape(f"{title} - vi_contact"),
+        "STYLE": (folder / "page.css").read_text(encoding="utf-8"),
+        "SCRIPT": (folder / "page.js").read_text(encoding="utf-8"),
+        "MESHCAT": meshcat.read_text(encoding="utf-8"),
+        "DATA": pack(data),
+    }
+    template = (folder / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"{{([A-Z]+)}}", lambda match: parts[match[1]], template)
