@@ -5,7 +5,9 @@ from vi_contact.errors import ViContactError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, from_pinocchio, load_robot
-from vi_contact.simulation.command import JointCommand
+from vi_contact.simulation.command import JointCommand, StepFunction
+from vi_contact.simulation.contact_laws import ElasticContact, PlasticContact
+from vi_contact.simulation.events import Event
 from vi_contact.simulation.rollout import Rollout, rollout
 from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import State
@@ -14,14 +16,18 @@ from vi_contact.solvers.newton import SolverOptions, Status
 from vi_contact.viewer.live import View, view
 
 __all__ = [
+    "ElasticContact",
+    "Event",
     "Ground",
     "JointCommand",
+    "PlasticContact",
     "Robot",
     "Rollout",
     "Simulator",
     "SolverOptions",
     "State",
     "Status",
+    "StepFunction",
     "Trajectory",
     "ViContactError",
     "View",

@@ -272,6 +272,28 @@ class JointLimitError(ViContactError):
         )
 
 
+class EventError(ViContactError):
+    """An event whose guard or reset gives what it may not; `event` and `time` say which."""
+
+    def __init__(self, event: str, time: float, problem: str) -> None:
+        self.event = event
+        self.time = time
+        super().__init__(f"event '{event}' at t = {time:.6g} s: {problem}")
+
+
+class ZenoError(ViContactError):
+    """More events within one time step than can be followed; `time` is when it became too much."""
+
+    def __init__(self, time: float, time_step: float, most: int, names: Sequence[str]) -> None:
+        self.time = time
+        self.names = tuple(sorted(set(names)))
+        super().__init__(
+            f"more than {most} events ({', '.join(self.names)}) within the time step of "
+            f"{time_step:g} s at t = {time:.9g} s: they seem to follow each other without end; "
+            "let a reset leave its guard, or let resting contacts stick (PlasticContact, or None)"
+        )
+
+
 class TrajectoryFileError(ViContactError):
     """A file that is not a saved trajectory."""
 

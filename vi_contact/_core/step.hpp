@@ -662,7 +662,7 @@ class Stepper {
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
       f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
-      reach_ = std::max(reach_, right.p.cwiseAbs().maxCoeff());
+      reach_ = std::max(reach_, (right.p.cwiseAbs() + right.c.cwiseAbs()).maxCoeff());
     }
     if (has_bias_) {
       for (int i = 0; i < n; ++i) {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vi_contact.errors import ArrayError
+from vi_contact.errors import ArgumentError, ArrayError
 from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
@@ -59,6 +60,24 @@ class JointCommand:
                     "that joint its torque in tau",
                 )
         return np.column_stack([q, v, kp, kd])
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """Torques as a step function: over an interval that ends at t they are `value(t)`.
+
+    Where events refine a step, each part of it has the value at its own end.
+    """
+
+    value: Callable[[float], ArrayLike]
+
+    def __post_init__(self) -> None:
+        if not callable(self.value):
+            raise ArgumentError("value", self.value, "a function of time that gives torques (nu,)")
+
+    def at(self, end: float) -> ArrayLike:
+        """(nu,) over an interval that ends at a time [s]."""
+        return self.value(end)
 
 
 def _inputs(robot: Robot, first: int, count: int) -> Array:

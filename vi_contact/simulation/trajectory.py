@@ -13,6 +13,7 @@ from vi_contact.errors import TrajectoryFileError
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contacts import ContactTable
+from vi_contact.simulation.events import Occurrence
 from vi_contact.simulation.ledger import Ledger
 from vi_contact.solvers.newton import Status
 
@@ -27,7 +28,7 @@ class Trajectory:
     time_step: float
     """[s]."""
     time: Array
-    """(N+1,) [s]."""
+    """(N+1,) [s]; with events not even, and the same twice where a reset changed the state."""
     q: Array
     """(N+1, nq) as in pinocchio."""
     v: Array
@@ -71,6 +72,8 @@ class Trajectory:
     """The whole path of the robot's file, if it has one."""
     robot: Robot | None = field(default=None, repr=False, compare=False)
     """What moved; not saved."""
+    occurrences: tuple[Occurrence, ...] = ()
+    """With contact laws or events: every impact, release and event."""
 
     def __len__(self) -> int:
         return len(self.iterations)
@@ -85,7 +88,8 @@ class Trajectory:
     @property
     def impacts(self) -> list[tuple[float, str]]:
         """(time, contact) of every contact that closed."""
-        return self.contacts.impacts(self.time)
+        solved = [(what.time, what.name) for what in self.occurrences if what.kind == "impact"]
+        return solved or self.contacts.impacts(self.time)
 
     @property
     def energy(self) -> Array:
@@ -120,6 +124,8 @@ class Trajectory:
                 for entry in fields(value):
                     if entry.name not in values:
                         values[f"{part.name}_{entry.name}"] = getattr(value, entry.name)
+            elif part.name == "occurrences":
+                values[part.name] = np.array(value, dtype=np.str_).reshape(-1, 4)
             elif part.name != "robot":
                 values[part.name] = int(value) if isinstance(value, Status) else value
         with Path(path).open("wb") as file:
@@ -146,6 +152,10 @@ class Trajectory:
                 quat_WB_xyzw=values["quat_WB_xyzw"],
                 **{part: values.pop(f"contacts_{part}") for part in parts},
             )
+            occurrences = tuple(
+                Occurrence(float(time), str(kind), str(name), int(refinements))
+                for time, kind, name, refinements in values.pop("occurrences")
+            )
             return Trajectory(
                 robot_name=str(values.pop("robot_name")),
                 robot_file=str(values.pop("robot_file")),
@@ -156,6 +166,7 @@ class Trajectory:
                 wall_time=float(values.pop("wall_time")),
                 ledger=Ledger(**entries),
                 contacts=contacts,
+                occurrences=occurrences,
                 **values,
             )
         except (KeyError, TypeError, ValueError):

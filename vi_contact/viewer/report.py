@@ -288,7 +288,8 @@ def motor_limits(trajectory: Trajectory, robot: Robot, dof: int) -> tuple[Array,
         if joint.idx_v != dof:
             continue
         position = joint_positions(trajectory, joint.idx_q, joint.continuous)
-        speed = np.diff(position) / trajectory.time_step
+        moved, length = np.diff(position), np.diff(trajectory.time)
+        speed = np.divide(moved, length, out=np.zeros_like(moved), where=length > 0.0)
         constant = motor.gear_ratio * motor.torque_constant
         peak = constant * motor.current_limit
         with np.errstate(divide="ignore", invalid="ignore"):  # a motor may be without resistance

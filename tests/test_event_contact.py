@@ -1,0 +1,348 @@
+"""Event-driven contact: the published jumper, and what elastic and plastic contacts must keep."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import vi_contact as vc
+from vi_contact.errors import ArgumentError, ZenoError
+
+JUMPER = vc.load_robot("jumper")
+WEIGHT = JUMPER.mass * 9.81
+STRAIGHT_HEIGHT = 0.882  # of the hip, standing
+
+
+# ------------------------------------------------------------ plastic: the published release times
+def lift_off(time_step, refinement):
+    """The jumper stands upright; a rising force f = 3/2 G (t + dt) pulls its torso up."""
+    sim = vc.Simulator(JUMPER, time_step, contact=vc.PlasticContact(refinement))
+    sim.reset(JUMPER.on_ground(JUMPER.neutral()))
+    return sim.run(0.7, vc.StepFunction(lambda t: [1.5 * WEIGHT * (t + time_step), 0, 0, 0, 0]))
+
+
+def predicted(times, time_step):
+    """The one-dimensional formula: t_k from the forces of the two last intervals."""
+    before, node, end = times
+    force = [1.5 * (t + time_step) for t in (node, end)]
+    return node + (node - before) * (1.0 - force[0]) / (force[1] - 1.0)
+
+
+RELEASES = {  # nodes t_k-2, t_k-1 and the nominal end of the step, refinements, published time
+    ("bisection", 0.015): ((0.63, 0.645, 0.66), 0, 0.6570),
+    ("bisection", 0.0075): ((0.658125, 0.6590625, 0.66), 3, 0.6591796875),
+    ("subdivision", 0.0075): ((0.657, 0.6585, 0.66), 5, 0.6597),
+}
+
+
+@pytest.mark.parametrize(("refinement", "time_step"), RELEASES)
+def test_release_times_are_the_published_ones(refinement, time_step):
+    trajectory = lift_off(time_step, refinement)
+    times, refinements, published = RELEASES[refinement, time_step]
+    [release] = trajectory.occurrences
+    assert (release.kind, release.name, release.refinements) == ("release", "foot", refinements)
+    # solved to round-off: 1e-11 s where the force grows by 0.5 N within a microsecond
+    assert release.time == pytest.approx(predicted(times, time_step), abs=1e-9)
+    assert release.time == pytest.approx(published, abs=1e-9)
+    for node in times[:2]:
+        assert np.abs(trajectory.time - node).min() < 1e-12
+    gap = trajectory.contacts["foot"].gap
+    assert np.abs(gap[trajectory.time <= release.time]).max() < 1e-14
+    assert (gap[trajectory.time > release.time] > 0.0).all()
+
+
+@pytest.mark.parametrize("coarse", [((0.6525, 0.65625, 0.66)), ((0.65625, 0.658125, 0.66))])
+def test_the_bisections_before_would_release_after_the_step(coarse):
+    assert predicted(coarse, 0.0075) > 0.66
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_fewer_parts_would_release_after_the_step(parts):
+    length = 0.0075 / parts
+    assert predicted((0.66 - 2 * length, 0.66 - length, 0.66), 0.0075) > 0.66
+
+
+def test_without_refinement_the_next_step_would_release_in_the_past():
+    assert predicted((0.6525, 0.66, 0.6675), 0.0075) < 0.66
+
+
+def test_foot_carries_the_weight_until_it_comes_off():
+    trajectory = lift_off(0.0075, "bisection")
+    force = trajectory.contacts["foot"].force
+    held = np.flatnonzero(trajectory.time[1:] < 0.65)[1:-1]  # the first node has half a step only
+    pull = 1.5 * WEIGHT * (trajectory.time[held] + 0.5 * 0.0075 + 0.0075)  # mean of both intervals
+    # multipliers balance forces to the step's tolerance, 1e-10 N s over 7.5 ms
+    np.testing.assert_allclose(force[held, 2], WEIGHT - pull, atol=1e-7)
+    assert np.abs(force[:, :2]).max() < 1e-7
+    assert not force[trajectory.time[:-1] > 0.66].any()
+    assert np.abs(trajectory.ledger.defect).max() < 1e-10  # of 350 J, round-off
+
+
+def test_a_jump_of_the_force_releases_where_it_jumps():
+    """No length of the step gives a multiplier of zero: bisection closes in on the jump."""
+    sim = vc.Simulator(JUMPER, 0.01, contact=vc.PlasticContact())
+    sim.reset(JUMPER.on_ground(JUMPER.neutral()))
+    force = vc.StepFunction(lambda t: [WEIGHT * (1.2 if t > 0.0601 else 0.2), 0, 0, 0, 0])
+    [release] = sim.run(0.1, force).occurrences
+    assert release.time == pytest.approx(0.0601, abs=0.01 / 16)
+
+
+# ------------------------------------------------------------ plastic: landing
+def bent(robot, height, seed=0):
+    """Hip and knee bent, foot above the ground; the leg turns about the vertical axis."""
+    q, v = robot.neutral(), np.zeros(robot.nv)
+    hip = robot.joints[robot.joint_names.index("hip")]
+    q[hip.idx_q : hip.idx_q + 4] = pin.Quaternion(pin.rpy.rpyToMatrix(0.1, -0.5, 0.0)).coeffs()
+    q[-1] = 0.9
+    q = robot.on_ground(q)
+    q[2 if len(robot.base_dofs) else 0] += height
+    v[hip.idx_v : hip.idx_v + 3] = [0.3, 0.2, 3.0]
+    return q, v
+
+
+@pytest.mark.parametrize("time_step", [0.01, 0.005, 0.0025])
+@pytest.mark.parametrize("name", ["jumper", "jumper_free"])
+def test_plastic_landing_holds_the_foot_and_takes_energy_once(name, time_step):
+    robot = vc.load_robot(name)
+    sim = vc.Simulator(robot, time_step, contact=vc.PlasticContact(), joint_limits=False)
+    sim.reset(*bent(robot, 0.1))
+    trajectory = sim.run(0.25)
+    [(time, contact)] = trajectory.impacts
+    assert contact == "foot"
+    assert time == pytest.approx(np.sqrt(0.2 / 9.81), abs=0.01)  # the leg swings meanwhile
+    k = int(np.flatnonzero(trajectory.time == time)[0])
+    impact = trajectory.ledger.impact
+    assert impact[k - 1] < -1.0
+    assert np.count_nonzero(impact) == 1
+    feet = _foot(trajectory, robot)
+    assert np.abs(feet[k:] - feet[k]).max() < 1e-13  # held to round-off
+    assert abs(trajectory.contacts["foot"].gap[k]) < 1e-14
+    assert np.abs(trajectory.ledger.defect).max() < 1e-9  # of 400 J
+    # between impacts nothing is gained or lost but the scheme's own, which oscillates: 2 % of it
+    assert np.ptp(trajectory.energy[k:]) < 400.0 * (0.02 * time_step / 0.0025) ** 2
+
+
+def _foot(trajectory, robot):
+    contact = robot.contacts[0]
+    quats = trajectory.quat_WB_xyzw[:, contact.body]
+    rotations = np.array([pin.Quaternion(quat).matrix() for quat in quats])
+    return trajectory.p_WB[:, contact.body] + rotations @ contact.p_BC
+
+
+def test_plastic_impact_loses_what_gauss_says():
+    """The kinetic energy lost is that of the velocity change: v+ is the projection of v-."""
+    sim = vc.Simulator(JUMPER, 0.005, contact=vc.PlasticContact(), joint_limits=False)
+    sim.reset(*bent(JUMPER, 0.1))
+    trajectory = sim.run(0.2)
+    [(time, _)] = trajectory.impacts
+    k = int(np.flatnonzero(trajectory.time == time)[0])
+    q, after = trajectory.q[k], trajectory.v[k]
+    model, data = JUMPER.model, JUMPER.data
+    M = pin.crba(model, data, q).copy()
+    M = np.triu(M) + np.triu(M, 1).T
+    pin.computeJointJacobians(model, data, q)
+    J = pin.getJointJacobian(model, data, 3, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    lever = data.oMi[3].rotation @ np.array([0.0, 0.0, -0.432])
+    rows = J[:3] - pin.skew(lever) @ J[3:]
+    assert np.abs(rows @ after).max() < 1e-12
+    lost = -trajectory.ledger.impact[k - 1]
+    # v- from the momentum balance: M (v+ - v-) is in the range of the rows
+    impulse = np.linalg.lstsq(rows @ np.linalg.solve(M, rows.T), np.eye(3), rcond=None)[0]
+    speed = _foot_speed_before(trajectory, k)
+    assert lost == pytest.approx(0.5 * speed @ impulse @ speed, rel=0.02)  # speed from positions
+
+
+def _foot_speed_before(trajectory, k):
+    feet, t = _foot(trajectory, JUMPER)[k - 2 : k + 1], trajectory.time[k - 2 : k + 1]
+    fit = np.polyfit(t - t[-1], feet, 2)
+    return fit[1]
+
+
+def test_several_feet_stand_and_one_lifts(tmp_path):
+    """A beam on two feet: lifted at one end it stands on the other, about which it turns."""
+    path = tmp_path / "beam.urdf"
+    path.write_text(
+        '<robot name="beam"><link name="beam"><inertial><mass value="2"/><inertia ixx="0.01" '
+        'ixy="0" ixz="0" iyy="0.2" iyz="0" izz="0.2"/></inertial></link><vi_contact>'
+        '<base type="free"/><contact name="left" link="beam" xyz="-0.5 0 0" radius="0"/>'
+        '<contact name="right" link="beam" xyz="0.5 0 0" radius="0"/></vi_contact></robot>'
+    )
+    robot = vc.load_robot(path)
+    sim = vc.Simulator(robot, 0.01, contact=vc.PlasticContact())
+    sim.reset(robot.on_ground(robot.neutral()))
+    for _ in range(20):
+        sim.step()
+    assert np.abs(sim.state.v).max() < 1e-12
+    # a couple of 2 m g l pulls the right end up: half of it is needed
+    for _ in range(20):
+        sim.step(wrenches={"beam": [0, 0, 0, 0, -2.0 * 9.81, 0]})
+    gaps = {c.name: _height(sim.state, c) for c in robot.contacts}
+    assert abs(gaps["left"]) < 1e-13
+    assert gaps["right"] > 0.05
+
+
+def _height(state, contact):
+    R = pin.Quaternion(state.quat_WB_xyzw[contact.body]).matrix()
+    return (state.p_WB[contact.body] + R @ contact.p_BC)[2]
+
+
+# ------------------------------------------------------------ elastic
+def bouncing(robot, time_step, duration, start, **options):
+    sim = vc.Simulator(robot, time_step, contact=vc.ElasticContact(), **options)
+    sim.reset(*start)
+    return sim.run(duration)
+
+
+def published_drop():
+    """Straight leg, the calf's centre of mass at 0.5 m, at rest."""
+    q = JUMPER.neutral()
+    q[0] = 0.5 + 0.216 + 0.45
+    return q, None
+
+
+@pytest.mark.parametrize(("time_step", "bound"), [(0.01, 1.3e-3), (0.005, 1.3e-4)])
+def test_upright_jumper_bounces_on_the_grid_with_bounded_energy(time_step, bound):
+    """40 of the published 400 s; the demo has them all."""
+    trajectory = bouncing(JUMPER, time_step, 40.0, published_drop())
+    fall = np.sqrt(2 * 0.284 / 9.81)
+    assert len(trajectory.impacts) == 1 + int((40.0 - fall) / (2 * fall))
+    assert np.abs(trajectory.energy / trajectory.energy[0] - 1.0).max() < bound
+    assert not trajectory.q[:, 1:4].any() and not trajectory.q[:, 5].any()  # the leg stays straight
+    assert trajectory.contacts["foot"].gap.min() > -1e-14
+    # back on the time grid after every contact
+    grid = trajectory.time / time_step
+    assert np.count_nonzero(np.abs(grid - np.round(grid)) < 1e-7) >= round(40.0 / time_step)
+    assert np.abs(trajectory.ledger.defect).max() < 1e-10  # of 470 J
+
+
+def test_discrete_energy_is_the_same_before_and_after_a_contact():
+    """Equation (10), from the nodes: a falling point of mass m, E = m v^2 / 2 + mean potential."""
+    trajectory = bouncing(JUMPER, 0.01, 1.0, published_drop())
+    for time, _ in trajectory.impacts:
+        k = int(np.flatnonzero(trajectory.time == time)[0])
+        z, t = trajectory.q[k - 1 : k + 2, 0], trajectory.time[k - 1 : k + 2]
+        speed = np.diff(z) / np.diff(t)
+        discrete = 0.5 * speed**2 + 9.81 * 0.5 * (z[1:] + z[:-1])
+        assert discrete[1] == pytest.approx(discrete[0], rel=1e-12)
+        assert speed[0] < 0.0 < speed[1]
+
+
+@pytest.mark.parametrize("name", ["jumper", "jumper_free"])
+def test_bent_and_spinning_jumper_bounces_a_hundred_times(name):
+    """The leg folds and whips around, at 1 ms; its motion is chaotic, its invariants are not."""
+    robot = vc.load_robot(name)
+    sim = vc.Simulator(robot, 0.001, contact=vc.ElasticContact(), joint_limits=False)
+    sim.reset(*bent(robot, 0.3))
+    energy, spin, drift, impacts = [], [], [], 0
+    while impacts < 100 and sim.state.time < 30.0:
+        trajectory = sim.run(1.0)
+        impacts += len(trajectory.impacts)
+        energy.append(trajectory.energy)
+        spin.append(_vertical_spin(trajectory, robot))
+        drift.append(trajectory.linear_momentum[:, :2])
+        assert trajectory.contacts["foot"].gap.min() > -1e-13
+    assert impacts >= 100
+    energy, spin, drift = (np.concatenate(parts) for parts in (energy, spin, drift))
+    assert np.abs(energy / energy[0] - 1.0).max() < 0.05  # whipping at 50 rad/s, h w = 0.05
+    # round-off of 20 000 steps
+    assert np.abs(spin - spin[0]).max() < 1e-10
+    if name == "jumper_free":  # the slide of the other takes horizontal momentum
+        assert np.abs(drift - drift[0]).max() < 1e-10
+
+
+def _vertical_spin(trajectory, robot):
+    """Angular momentum about the vertical axis that nothing has a torque about.
+
+    Of the free robot the one through its centre of mass; of the leg on the slide, through the hip.
+    """
+    if len(robot.base_dofs):
+        return trajectory.angular_momentum[:, 2]
+    total = np.zeros(len(trajectory.time))
+    for i in (1, 2):
+        body, quats = robot.bodies[i], trajectory.quat_WB_xyzw[:, i]
+        R = np.array([pin.Quaternion(quat).matrix() for quat in quats])
+        own = np.einsum("kij,jl,kl->ki", R, body.inertia, trajectory.w_WB_B[:, i])
+        orbit = np.cross(trajectory.p_WB[:, i], body.mass * trajectory.v_WB[:, i])
+        total += own[:, 2] + orbit[:, 2]
+    return total
+
+
+def test_two_feet_that_land_together_bounce_together(tmp_path):
+    path = tmp_path / "beam.urdf"
+    path.write_text(
+        '<robot name="beam"><link name="beam"><inertial><mass value="2"/><inertia ixx="0.01" '
+        'ixy="0" ixz="0" iyy="0.2" iyz="0" izz="0.2"/></inertial></link><vi_contact>'
+        '<base type="free"/><contact name="left" link="beam" xyz="-0.5 0 0" radius="0"/>'
+        '<contact name="right" link="beam" xyz="0.5 0 0" radius="0"/></vi_contact></robot>'
+    )
+    robot = vc.load_robot(path)
+    q = robot.on_ground(robot.neutral())
+    q[2] += 0.5
+    v = np.array([0.7, 0.0, 0.0, 0.0, 0.0, 0.0])
+    trajectory = bouncing(robot, 0.01, 5.0, (q, v))
+    assert len(trajectory.impacts) >= 12
+    times = [time for time, _ in trajectory.impacts]
+    assert times[::2] == times[1::2]
+    assert np.abs(trajectory.linear_momentum[:, 0] - 1.4).max() < 1e-12  # tangential momentum
+    assert np.abs(trajectory.q[:, 3:6]).max() < 1e-9  # level: the two impulses are equal
+    assert np.abs(trajectory.energy / trajectory.energy[0] - 1.0).max() < 1e-3
+
+
+def test_loops_bounce_too():
+    """The five-bar leg on its rail, without limits and spring damping: energy stays."""
+    robot = vc.load_robot("fly_hopper_rail").with_parts(springs=())
+    q = robot.on_ground(robot.neutral())
+    q[0] += 0.05
+    trajectory = bouncing(robot, 0.001, 0.3, (q, None), joint_limits=False)
+    assert len(trajectory.impacts) >= 1
+    assert trajectory.constraint_error.max() < 1e-10
+    assert np.abs(trajectory.ledger.defect).max() < 1e-9
+
+
+def test_resting_on_elastic_ground_is_a_zeno_error_and_the_state_stands():
+    sim = vc.Simulator(JUMPER, 0.01, contact=vc.ElasticContact())
+    sim.reset(JUMPER.on_ground(JUMPER.neutral()))
+    before = sim.state
+    with pytest.raises(ZenoError, match="foot.*without end"):
+        sim.step()
+    assert sim.state is before
+
+
+# ------------------------------------------------------------ the simulator around it
+def test_steps_are_the_run_and_a_snapshot_repeats_bit_for_bit():
+    sim = vc.Simulator(JUMPER, 0.01, contact=vc.PlasticContact(), joint_limits=False)
+    sim.reset(*bent(JUMPER, 0.1))
+    trajectory = sim.run(0.3)
+    sim.reset(*bent(JUMPER, 0.1))
+    for k in range(30):
+        if k == 20:
+            snapshot = sim.snapshot()
+        sim.step()
+    end = sim.state.q
+    np.testing.assert_allclose(end, trajectory.q[-1], atol=1e-13)  # times are added up differently
+    sim.restore(snapshot)
+    for _ in range(10):
+        sim.step()
+    np.testing.assert_array_equal(sim.state.q, end)
+
+
+def test_trajectory_with_events_survives_a_file(tmp_path):
+    trajectory = lift_off(0.0075, "bisection")
+    trajectory.save(tmp_path / "run.npz")
+    loaded = vc.Trajectory.load(tmp_path / "run.npz")
+    assert loaded.occurrences == trajectory.occurrences
+    assert loaded.impacts == trajectory.impacts == []
+    np.testing.assert_array_equal(loaded.time, trajectory.time)
+
+
+def test_bad_laws_are_refused():
+    with pytest.raises(ArgumentError, match="refinement is 'halving'"):
+        vc.PlasticContact("halving")
+    with pytest.raises(ArgumentError, match="max_refinements"):
+        vc.PlasticContact(max_refinements=0)
+    with pytest.raises(ArgumentError, match="contact is 'elastic'"):
+        vc.Simulator(JUMPER, contact="elastic")
+    plain, lawful = vc.Simulator(JUMPER), vc.Simulator(JUMPER, contact=vc.ElasticContact())
+    with pytest.raises(vc.ViContactError, match="snapshot"):
+        lawful.restore(plain.snapshot())
+    with pytest.raises(vc.ViContactError, match="snapshot"):
+        plain.restore(lawful.snapshot())

@@ -1,0 +1,250 @@
+"""Event-driven contact: contact times are solved for, then the law says what happens.
+
+The numbers in brackets are equations of Koch and Leyendecker, Structure preserving simulation of
+monopedal jumping.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq, nnls
+
+from vi_contact.errors import ArgumentError
+from vi_contact.robot.parts import Array
+from vi_contact.simulation.events import crossing
+
+if TYPE_CHECKING:
+    from vi_contact.simulation.hybrid import Drive, HybridMotion, Node, Part
+
+SHORT = 1e-5
+"""Of the time step: before a shorter rest of it, the energy of the node is kept instead of (10)."""
+
+PULL_TOLERANCE = 1e-9
+"""Of the weight times the step: a foot that pulls less than this on the ground stands."""
+
+
+class Release(NamedTuple):
+    """How a foot came off: the parts of the step until then, which foot, refinements needed."""
+
+    parts: Sequence[Part]
+    contact: int
+    refinements: int
+
+
+class ContactLaw(ABC):
+    """What happens when contacts touch the ground, and while they stay there."""
+
+    @abstractmethod
+    def touch(
+        self,
+        motion: HybridMotion,
+        part: Part | None,
+        node: Node,
+        contacts: Sequence[int],
+        end: float,
+        drive: Drive,
+    ) -> Node:
+        """The node after contacts touched at it; `part` led there, the step goes on to `end`."""
+
+    def release(
+        self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
+    ) -> Release | None:
+        """Where held contacts come off within a part of a step, if they do."""
+        return None
+
+    def held_at_start(self, motion: HybridMotion, node: Node) -> Sequence[int]:
+        """Contacts that are held from the start."""
+        return ()
+
+
+@dataclass(frozen=True)
+class ElasticContact(ContactLaw):
+    """Perfectly elastic and frictionless: an impulse along the normal that keeps the energy.
+
+    After a contact the momentum balance with the impulse and the discrete energy balance (10)
+    hold between the interval that ends there and the one that goes on to the time grid. Tangential
+    momentum is kept. Contacts that touch at once share one balance, in the ratio of impulses that
+    reflects each of their normal velocities.
+    """
+
+    def touch(
+        self,
+        motion: HybridMotion,
+        part: Part | None,
+        node: Node,
+        contacts: Sequence[int],
+        end: float,
+        drive: Drive,
+    ) -> Node:
+        """Finds the impulse for which the discrete energy is that of the interval before."""
+        rows = motion.normal_rows(node, contacts)
+        approach = rows @ node.state.v
+        coming = approach < 0.0
+        if not coming.any():
+            return node
+        rows, hit = rows[coming], [i for i, comes in zip(contacts, coming, strict=True) if comes]
+        responses = np.array([motion.pushed(node, row).state.v - node.state.v for row in rows])
+        impulses = nnls(rows @ responses.T, -2.0 * approach[coming])[0]
+        push = impulses @ rows
+        rest = end - node.time
+        scale = 1.0  # keeps the energy of the node, up to rounding
+        if part is not None and rest >= SHORT * motion.time_step:
+            arriving = part.kinetic + 0.5 * (part.potential + node.state.potential)
+
+            def excess(scale: float) -> float:
+                after = motion.attempt(motion.pushed(node, scale * push), rest, end, drive)
+                leaving = 0.5 * (node.state.potential + after.node.state.potential)
+                return float(after.kinetic + leaving - arriving)
+
+            scale = _outer_root(excess)
+        kicks = tuple(
+            (contact, scale * impulse * motion.normal)
+            for contact, impulse in zip(hit, impulses, strict=True)
+        )
+        return motion.pushed(node, scale * push)._replace(kicks=kicks)
+
+
+def _outer_root(excess: Callable[[float], float]) -> float:
+    """Of a function like s (s - 1), the root near 1: energy over the scaled reflecting impulse.
+
+    A half takes the contacts' normal velocity to zero, where the energy is least. Contacts that
+    graze the ground, slower than they fall in a step, may have no root between a half and two: then
+    the velocity of the node is reflected, which keeps the energy of the node.
+    """
+    if excess(0.5) >= 0.0 or excess(2.0) <= 0.0:
+        return 1.0
+    return float(brentq(excess, 0.5, 2.0, xtol=1e-15, rtol=1e-15))
+
+
+@dataclass(frozen=True)
+class PlasticContact(ContactLaw):
+    """Perfectly plastic: a foot that touches is held by a spherical joint until it would pull.
+
+    Where the normal multiplier changes sign within a step, the step is cut at the length for which
+    it is zero (12). Where the multiplier is still positive over the whole step, but no length of
+    the next one makes it zero, the step is refined until a length does: by bisection, or in
+    2, 3, ... equal parts.
+    """
+
+    refinement: str = "bisection"
+    """ "bisection" or "subdivision"."""
+    max_refinements: int = 20
+    """After so many, the foot comes off at the first node where it pulls; 20 halve 10 ms to 10 ns.
+    """
+
+    def __post_init__(self) -> None:
+        if self.refinement not in ("bisection", "subdivision"):
+            raise ArgumentError("refinement", self.refinement, '"bisection" or "subdivision"')
+        if not (isinstance(self.max_refinements, int) and self.max_refinements >= 1):
+            raise ArgumentError("max_refinements", self.max_refinements, "a number from 1 on")
+
+    def held_at_start(self, motion: HybridMotion, node: Node) -> Sequence[int]:
+        """Contacts on the ground that do not leave it."""
+        gaps = motion.gaps(node.state)
+        touching = [int(i) for i in np.flatnonzero(gaps <= motion.start_tolerance)]
+        speeds = motion.normal_rows(node, touching) @ node.state.v
+        return [i for i, speed in zip(touching, speeds, strict=True) if speed <= 1e-9]
+
+    def touch(
+        self,
+        motion: HybridMotion,
+        part: Part | None,
+        node: Node,
+        contacts: Sequence[int],
+        end: float,
+        drive: Drive,
+    ) -> Node:
+        """Holds the contacts where they are."""
+        return motion.holding(node, contacts)
+
+    def release(
+        self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
+    ) -> Release | None:
+        """The release (12) within a part, refined if need be."""
+        if self._pulls(motion, node, part.pushes):
+            parts, contact = self._cut(motion, node, part, end, drive)
+            return Release(parts, contact, 0)
+        if not self._pulls(motion, part.node, part.node.rest):
+            return None
+        refine = self._bisect if self.refinement == "bisection" else self._subdivide
+        return refine(motion, node, part.length, drive)
+
+    def _pulls(self, motion: HybridMotion, node: Node, pushes: Array) -> bool:
+        limit = -PULL_TOLERANCE * motion.weight_impulse
+        return any(
+            push < limit and contact not in node.fixed
+            for (contact, _), push in zip(node.held, pushes, strict=True)
+        )
+
+    def _cut(
+        self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
+    ) -> tuple[list[Part], int]:
+        """The shortest step from the node after which a foot that pulls has multiplier zero."""
+        found: list[tuple[float, int]] = []
+        limit = -PULL_TOLERANCE * motion.weight_impulse
+        for k, (contact, _) in enumerate(node.held):
+            if part.pushes[k] >= limit or contact in node.fixed:
+                continue
+            if node.rest[k] <= 0.0:  # it pulls at the node already
+                found.append((0.0, contact))
+                continue
+
+            def push(h: float, k: int = k) -> float:
+                return float(motion.attempt(node, h, end, drive).pushes[k])
+
+            length = crossing(push, 0.0, part.length, float(node.rest[k]), float(part.pushes[k]))
+            found.append((length, contact))
+        length, contact = min(found)
+        if length < motion.shortest:
+            return [], contact
+        return [motion.attempt(node, length, end, drive)], contact
+
+    def _most_pulled(self, node: Node) -> int:
+        free = [
+            (push, contact)
+            for (contact, _), push in zip(node.held, node.rest, strict=True)
+            if contact not in node.fixed
+        ]
+        return min(free)[1]
+
+    def _bisect(self, motion: HybridMotion, node: Node, length: float, drive: Drive) -> Release:
+        """Halves the interval; the half in which the multiplier changes sign is kept."""
+        done: list[Part] = []
+        for k in range(1, self.max_refinements + 1):
+            half = 0.5 * length
+            first = motion.attempt(node, half, node.time + half, drive)
+            if self._pulls(motion, node, first.pushes):
+                parts, contact = self._cut(motion, node, first, node.time + half, drive)
+                return Release([*done, *parts], contact, k)
+            if not self._pulls(motion, first.node, first.node.rest):
+                middle, end = first.node, node.time + length
+                second = motion.attempt(middle, end - middle.time, end, drive)
+                done, node = [*done, first], middle
+                if self._pulls(motion, middle, second.pushes):
+                    parts, contact = self._cut(motion, middle, second, end, drive)
+                    return Release([*done, *parts], contact, k)
+            length = half
+        last = motion.attempt(node, length, node.time + length, drive)
+        return Release([*done, last], self._most_pulled(last.node), self.max_refinements)
+
+    def _subdivide(self, motion: HybridMotion, node: Node, length: float, drive: Drive) -> Release:
+        """The interval in p = 2, 3, ... equal parts."""
+        path: list[Part] = []
+        for p in range(2, self.max_refinements + 2):
+            path, start = [], node
+            for j in range(1, p + 1):
+                end = node.time + length * j / p
+                part = motion.attempt(start, end - start.time, end, drive)
+                if self._pulls(motion, start, part.pushes):
+                    parts, contact = self._cut(motion, start, part, end, drive)
+                    return Release([*path, *parts], contact, p)
+                path.append(part)
+                start = part.node
+                if self._pulls(motion, start, start.rest):
+                    break  # the next release time would lie before this node
+        return Release(path, self._most_pulled(path[-1].node), self.max_refinements + 1)

@@ -1,0 +1,481 @@
+"""Motion with events: steps that end where something happens, and go on to the time grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from vi_contact import _core
+from vi_contact.errors import ZenoError
+from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.maximal import rotation_matrices
+from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
+from vi_contact.robot.robot import Robot
+from vi_contact.simulation.contact_laws import ContactLaw
+from vi_contact.simulation.events import MOST_EVENTS, Event, Occurrence, crossing
+from vi_contact.simulation.state import State
+
+GAP_TOLERANCE = 1e-10
+"""Contacts nearer to the ground than this touch together [m]; a crossing is found to 1e-15 m."""
+
+SHORTEST = 1e-9
+"""Of the time step: shorter parts of a step are left out; 1e-11 s for 10 ms."""
+
+PROBE = 1e-6
+"""Of the time step: how far to look which way something goes that starts at zero."""
+
+Held = tuple[tuple[int, tuple[float, float, float]], ...]
+"""Contacts that are held, and where [m]."""
+
+Command = tuple[Array | None, Array | None]
+"""Torques (nu,) and servos (nu, 4) over a part of a step."""
+
+Drive = Callable[[State, float], Command]
+"""What the drives are asked for over the interval from a state to a time."""
+
+Check = Callable[[ArrayLike, ArrayLike], tuple[Array, Array]]
+"""Checks a start as `Simulator.reset` does."""
+
+
+class Node(NamedTuple):
+    """A point in time at which a part of a step begins."""
+
+    state: State
+    held: Held = ()
+    rest: Array = np.zeros(0)
+    """(H,) normal impulses that the held contacts take up at the node [N s]; below zero: pull."""
+    fresh: frozenset[int] = frozenset()
+    """Contacts that are held from this node on."""
+    stuck: frozenset[int] = frozenset()
+    """Contacts that came off in this time step and touched again at once."""
+    fired: tuple[tuple[int, bool], ...] = ()
+    """Events that happened at this node, and whether their guards came from above."""
+    kicks: tuple[tuple[int, Array], ...] = ()
+    """Impulses on contacts at this node, world axes [N s]."""
+
+    @property
+    def time(self) -> float:
+        """[s]."""
+        return self.state.time
+
+    @property
+    def fixed(self) -> frozenset[int]:
+        """Contacts that cannot come off over the part that begins here."""
+        return self.fresh | self.stuck
+
+
+@dataclass
+class Part:
+    """A step, or a part of one, and the node at its end."""
+
+    node: Node
+    length: float
+    q: Array
+    v: Array
+    tau: Array
+    command: Array | None
+    works: Array
+    counts: Array
+    touches: Array
+    """Rows: contact, mean force in world axes, sliding."""
+    report: tuple[int, int, float, float, int, int, int, int]
+    pushes: Array
+    """(H,) normal impulses of the held contacts at the left node [N s]."""
+    kinetic: float
+    """At the mean velocities of the interval [J]."""
+    potential: float
+    """At the left node [J]."""
+
+
+@dataclass
+class Log:
+    """What a run leaves behind."""
+
+    q: Array
+    v: Array
+    """At the first node."""
+    parts: list[Part] = field(default_factory=list)
+    occurrences: list[Occurrence] = field(default_factory=list)
+
+    def change_velocity(self, before: State, after: State, impact: bool) -> None:
+        """The last node leaves with another velocity than it was reached with."""
+        if not self.parts:
+            self.v = after.v
+            return
+        last = self.parts[-1]
+        gain = after.kinetic - before.kinetic
+        last.v = after.v
+        last.works[3] += gain
+        last.works[5] += gain if impact else 0.0
+
+    def extend(self, other: Log) -> None:
+        if not self.parts:
+            self.v = other.v
+        self.parts += other.parts
+        self.occurrences += other.occurrences
+
+
+class HybridMotion:
+    """Moves a robot from one point of the time grid to the next, through all events between."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        time_step: float,
+        gravity: Array,
+        ground: Ground | None,
+        make: Callable[[Robot, bool], _core.Stepper],
+        check: Check,
+        fail: Callable[[tuple[int, int, float, float, int, int, int, int]], Exception],
+        law: ContactLaw | None,
+        events: Sequence[Event],
+    ) -> None:
+        self.robot = robot
+        self.time_step = time_step
+        self.law = law
+        self.events = tuple(events)
+        self.normal = ground.unit_normal if ground else np.array([0.0, 0.0, 1.0])
+        self.height = ground.height if ground else 0.0
+        self.contacts = robot.contacts if law is not None and ground else ()
+        self.start_tolerance = 1e-6  # as deep as a start may be, see PENETRATION_TOLERANCE
+        self.shortest = SHORTEST * time_step
+        self.weight_impulse = robot.mass * max(float(np.linalg.norm(gravity)), 1.0) * time_step
+        self._make, self._check, self._fail = make, check, fail
+        self._steppers: dict[tuple[Held, bool], _core.Stepper] = {}
+        self._bodies = np.array([contact.body for contact in self.contacts], dtype=int)
+        self._points = np.array([contact.p_BC for contact in self.contacts]).reshape(-1, 3)
+        self._radii = np.array([contact.radius for contact in self.contacts])
+        self._first_row = sum(loop.kind.rows for loop in robot.loops)
+        self._wrenches: Array | None = None
+
+    # ------------------------------------------------------------ nodes
+    def start(self, q: Array, v: Array, time: float) -> Node:
+        """The node at which a motion begins, its contacts held where the law says so."""
+        stepper = self.stepper(())
+        stepper.reset(q, v)
+        node = Node(self._state(stepper, time))
+        return self.holding(node, self.law.held_at_start(self, node)) if self.law else node
+
+    def _state(self, stepper: _core.Stepper, time: float) -> State:
+        numbers = np.empty(stepper.state_size())
+        stepper.get_state(numbers)
+        return State(self.robot, stepper, time, numbers)
+
+    def _node(self, stepper: _core.Stepper, time: float, held: Held, v: Array) -> Node:
+        """A node from a stepper that stands at it."""
+        state = self._state(stepper, time)
+        stepper.get_v(v)
+        return Node(state, held, self._normals(stepper.node_multipliers(), held))
+
+    def holding(self, node: Node, contacts: Iterable[int]) -> Node:
+        """The node with more contacts held where they are."""
+        new = list(contacts)
+        if not new:
+            return node
+        centres = self._centres(node.state)
+        places = [(float(x), float(y), float(z)) for x, y, z in centres[new]]
+        held = (*node.held, *zip(new, places, strict=True))
+        return self._switched(node, held)._replace(
+            fresh=node.fresh | frozenset(new), stuck=node.stuck
+        )
+
+    def _without(self, node: Node, contact: int) -> Node:
+        """The node with a contact let go."""
+        held = tuple(pair for pair in node.held if pair[0] != contact)
+        return self._switched(node, held)._replace(stuck=node.stuck, fresh=node.fresh - {contact})
+
+    def _switched(self, node: Node, held: Held) -> Node:
+        stepper = self.stepper(held)
+        stepper.set_state(node.state._numbers)
+        return self._node(stepper, node.time, held, np.empty(self.robot.nv))
+
+    def pushed(self, node: Node, impulse: Array) -> Node:
+        """The node with a generalised impulse (nv,) added to its momentum."""
+        stepper = self.stepper(node.held)
+        stepper.set_state(node.state._numbers)
+        stepper.push(impulse)
+        return node._replace(state=self._state(stepper, node.time))
+
+    def stepper(self, held: Held, exact: bool = True) -> _core.Stepper:
+        """The stepper of the robot with spherical joints to the ground where contacts are held.
+
+        The exact one solves to round-off, as times are sensitive. Feet of one body that were held
+        one after the other may not fit together so well: then the usual tolerances must do.
+        """
+        key = held, exact
+        if key not in self._steppers:
+            loops = tuple(self._foot(contact, place) for contact, place in held)
+            robot = self.robot.with_parts(loops=(*self.robot.loops, *loops)) if held else self.robot
+            kept = [other for other in self._steppers if other[0] in ((), held)]
+            self._steppers = {other: self._steppers[other] for other in kept}
+            self._steppers[key] = self._make(robot, exact)
+        return self._steppers[key]
+
+    def _foot(self, contact: int, place: tuple[float, float, float]) -> Loop:
+        part, identity = self.contacts[contact], np.array([0.0, 0.0, 0.0, 1.0])
+        return Loop(
+            name=part.name,
+            kind=JointKind.SPHERICAL,
+            parent=WORLD,
+            child=part.body,
+            frame_parent=Pose(np.array(place), identity),
+            frame_child=Pose(part.p_BC.copy(), identity.copy()),
+            axis=np.array([0.0, 0.0, 1.0]),
+            axis2=np.array([1.0, 0.0, 0.0]),
+            links=("world", part.link),
+        )
+
+    # ------------------------------------------------------------ geometry
+    def _centres(self, state: State) -> Array:
+        R_WB = rotation_matrices(state.quat_WB_xyzw[self._bodies])
+        return state.p_WB[self._bodies] + np.einsum("cij,cj->ci", R_WB, self._points)
+
+    def gaps(self, state: State) -> Array:
+        """(C,) of all contacts [m]."""
+        if not self.contacts:
+            return np.zeros(0)
+        return self._centres(state) @ self.normal - self.height - self._radii
+
+    def normal_rows(self, node: Node, contacts: Sequence[int]) -> Array:
+        """(k, nv): normal velocities of contacts are these rows times v."""
+        model, data = self.robot.model, self.robot.data
+        pin.computeJointJacobians(model, data, node.state.q)
+        rows = []
+        for i in contacts:
+            part = self.contacts[i]
+            jacobian = pin.getJointJacobian(
+                model, data, part.body + 1, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+            )
+            lever = data.oMi[part.body + 1].rotation @ (
+                self.robot.bodies[part.body].com + part.p_BC
+            )
+            rows.append(self.normal @ jacobian[:3] + np.cross(lever, self.normal) @ jacobian[3:])
+        return np.array(rows).reshape(-1, self.robot.nv)
+
+    def _normals(self, multipliers: Array, held: Held) -> Array:
+        return self._forces(multipliers, held) @ self.normal
+
+    def _forces(self, multipliers: Array, held: Held) -> Array:
+        """(H, 3) impulses on the held contacts, world axes."""
+        rows = slice(self._first_row, self._first_row + 3 * len(held))
+        return multipliers[rows].reshape(-1, 3)
+
+    # ------------------------------------------------------------ steps
+    def attempt(self, node: Node, length: float, end: float, drive: Drive) -> Part:
+        """A part of given length; the drives act as over the interval from the node to `end`."""
+        robot = self.robot
+        torques, servos = drive(node.state, end)
+        potential = node.state.potential  # before the stepper moves: it computes this, too
+        q, v, tau = np.empty((2, robot.nq)), np.empty((2, robot.nv)), np.zeros((1, robot.nu))
+        works, counts = np.empty((1, 6)), np.empty((1, 4))
+        for exact in (True, False):
+            stepper = self.stepper(node.held, exact)
+            stepper.set_servos(servos)
+            stepper.set_state(node.state._numbers)
+            _, report = stepper.run(
+                1, torques, False, self._wrenches, q, v, tau, works, counts, length
+            )
+            if not report[0]:
+                break
+        if report[0]:
+            raise self._fail(report)
+        impulses, kinetic = stepper.multipliers(), stepper.interval_kinetic()
+        forces = self._forces(impulses, node.held) / length
+        rows = [[i, *force, 0.0] for (i, _), force in zip(node.held, forces, strict=True)]
+        rows += [[i, *(kick / length), 0.0] for i, kick in node.kicks]
+        touches = np.array(rows).reshape(-1, 5) if self.law else stepper.log()[:, 1:]
+        time = node.time + length
+        if abs(end - time) < self.shortest:
+            time = end
+        arrived = self._node(stepper, time, node.held, v[1])
+        return Part(
+            node=arrived._replace(stuck=node.stuck),
+            length=length,
+            q=q[1],
+            v=v[1],
+            tau=tau[0],
+            command=torques,
+            works=works[0],
+            counts=counts[0],
+            touches=touches,
+            report=(*report[:6], len(node.held) if self.law else report[6], report[7]),
+            pushes=self._normals(impulses, node.held),
+            kinetic=kinetic,
+            potential=potential,
+        )
+
+    def advance(
+        self, node: Node, end: float, drive: Drive, wrenches: Array | None = None
+    ) -> tuple[Node, Log, bool]:
+        """From a node to `end`; the node there, what happened, and whether to stop."""
+        self._wrenches = wrenches
+        log = Log(node.state.q, node.state.v)
+        node = node._replace(stuck=frozenset())
+        stop = False
+        names: list[str] = []
+        while end - node.time > self.shortest and not stop:
+            if len(names) > MOST_EVENTS:
+                raise ZenoError(node.time, self.time_step, MOST_EVENTS, names)
+            before = len(log.occurrences)
+            node, stop = self._part(node, end, drive, log)
+            names += [what.name for what in log.occurrences[before:]]
+        return node._replace(stuck=frozenset()), log, stop
+
+    def _part(self, node: Node, end: float, drive: Drive, log: Log) -> tuple[Node, bool]:
+        """The motion from a node to the next event, or to `end`, and what happens there."""
+        rest = end - node.time
+        if abs(rest - self.time_step) < self.shortest:
+            rest = self.time_step
+        part: Part | None = self.attempt(node, rest, end, drive)
+        assert part is not None
+        length, touching, firing = self._first_crossing(node, part, end, drive)
+        if length < self.shortest:
+            part = None
+        elif length < part.length:
+            part = self.attempt(node, length, end, drive)
+        if part is not None and node.held and self.law is not None:
+            release = self.law.release(self, node, part, end, drive)
+            if release is not None:
+                return self._let_go(node, release, log), False
+        if part is not None:
+            log.parts.append(part)
+            node = part.node
+        if touching:
+            node = self._touch(part, node, end, drive, log)
+        return self._fire(node, firing, log)
+
+    def _let_go(self, node: Node, release: tuple[Sequence[Part], int, int], log: Log) -> Node:
+        parts, contact, refinements = release
+        log.parts += parts
+        last = parts[-1].node if parts else node
+        free = self._without(last, contact)
+        log.change_velocity(last.state, free.state, impact=False)
+        name = self.contacts[contact].name
+        log.occurrences.append(Occurrence(last.time, "release", name, refinements))
+        return free._replace(stuck=last.stuck)
+
+    def _touch(self, part: Part | None, node: Node, end: float, drive: Drive, log: Log) -> Node:
+        assert self.law is not None
+        held = {contact for contact, _ in node.held}
+        near = [
+            int(i) for i in np.flatnonzero(self.gaps(node.state) <= GAP_TOLERANCE) if i not in held
+        ]
+        after = self.law.touch(self, part, node, near, end, drive)
+        log.change_velocity(node.state, after.state, impact=True)
+        back = frozenset(
+            i for i in near if part is None and self._came_off(i, node.time, log.occurrences)
+        )
+        for i in near:
+            log.occurrences.append(Occurrence(node.time, "impact", self.contacts[i].name, 0))
+        return after._replace(stuck=after.stuck | back)
+
+    def _came_off(self, contact: int, time: float, occurrences: Sequence[Occurrence]) -> bool:
+        name = self.contacts[contact].name
+        return any(o.kind == "release" and o.name == name and o.time == time for o in occurrences)
+
+    def _fire(self, node: Node, firing: Sequence[tuple[int, bool]], log: Log) -> tuple[Node, bool]:
+        stop, fired = False, []
+        for j, from_above in firing:
+            event = self.events[j]
+            log.occurrences.append(Occurrence(node.time, "event", event.name, 0))
+            stop = stop or event.terminal
+            fired.append((j, from_above))
+            if event.reset is not None:
+                before = node.state
+                node = self.start(*self._check(*event.jump(before)), node.time)
+                log.parts.append(self._jump(before, node))
+        return node._replace(fired=tuple(fired)), stop
+
+    def _jump(self, before: State, node: Node) -> Part:
+        """A step of length zero; what it changes of the energy counts as impact."""
+        after, works = node.state, np.zeros(6)
+        works[3] = after.kinetic - before.kinetic
+        works[5] = after.energy - before.energy
+        return Part(
+            node, 0.0, after.q, after.v, np.zeros(self.robot.nu), None, works, np.zeros(4),
+            np.zeros((0, 5)), (0, 0, 0.0, 0.0, WORLD, 0, 0, 0), np.zeros(0), 0.0, before.potential,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ crossings
+    def _first_crossing(
+        self, node: Node, part: Part, end: float, drive: Drive
+    ) -> tuple[float, bool, list[tuple[int, bool]]]:
+        """Length until the first event, whether contacts touch there, and the events there."""
+
+        def state_after(length: float) -> State:
+            return self.attempt(node, length, end, drive).node.state
+
+        contacts = self._touchdowns(node, part, state_after)
+        events = self._crossings(node, part, state_after)
+        length = min([part.length, *contacts, *(first for first, _, _ in events)])
+        soon = length + self.shortest
+        firing = [(j, from_above) for first, j, from_above in events if first <= soon]
+        return length, any(first <= soon for first in contacts), firing
+
+    def _touchdowns(
+        self, node: Node, part: Part, state_after: Callable[[float], State]
+    ) -> list[float]:
+        """Lengths after which contacts that are below the ground at the end touch it."""
+        lengths = []
+        held = {contact for contact, _ in node.held}
+        for i in np.flatnonzero(self.gaps(part.node.state) < 0.0):
+            if i in held:
+                continue
+
+            def gap(state: State, i: int = int(i)) -> float:
+                return float(self.gaps(state)[i])
+
+            low, at_low = 0.0, gap(node.state)
+            if at_low <= GAP_TOLERANCE:
+                low = self._moment(part)
+                at_low = gap(state_after(low))
+            lengths.append(self._zero(gap, state_after, low, at_low, part) if at_low > 0.0 else 0.0)
+        return lengths
+
+    def _crossings(
+        self, node: Node, part: Part, state_after: Callable[[float], State]
+    ) -> list[tuple[float, int, bool]]:
+        """Events with the lengths after which they happen, and whether from above.
+
+        A guard that starts at zero has the sign of a moment later. Where a reset has left it at
+        zero, and it goes on to the same side as before, it happens again at once.
+        """
+        found = []
+        fired = dict(node.fired)
+        for j, event in enumerate(self.events):
+            low, at_low = 0.0, event.value(node.state)
+            if j in fired or at_low == 0.0:
+                low = self._moment(part)
+                later = event.value(state_after(low))
+                if abs(at_low) > abs(later - at_low):
+                    low = 0.0  # it has left zero
+                elif j in fired and event.reset is not None and fired[j] == (later < 0.0):
+                    found.append((0.0, j, fired[j]))
+                    continue
+                else:
+                    at_low = later
+            at_high = event.value(part.node.state)
+            if event.crosses(at_low, at_high):
+                length = self._zero(event.value, state_after, low, at_low, part)
+                found.append((length, j, at_low > 0.0))
+        return found
+
+    def _moment(self, part: Part) -> float:
+        return min(PROBE * self.time_step, 0.5 * part.length)
+
+    def _zero(
+        self,
+        function: Callable[[State], float],
+        state_after: Callable[[float], State],
+        low: float,
+        at_low: float,
+        part: Part,
+    ) -> float:
+        """Length of the step after which a function of the state is zero."""
+        at_high = function(part.node.state)
+        return crossing(lambda h: function(state_after(h)), low, part.length, at_low, at_high)
