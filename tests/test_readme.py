@@ -8,7 +8,8 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_hopper_of_the_readme_stands(capsys):
+def test_the_hopper_of_the_readme_stands(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     [code] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     names = {}
     exec(code, names)
@@ -18,3 +19,4 @@ def test_the_hopper_of_the_readme_stands(capsys):
     assert force == pytest.approx(weight, rel=0.05)  # it still sways a little after two seconds
     assert names["trajectory"].contacts["foot"].gap.min() > -1e-9
     assert names["many"].q.shape == (1, 101, 5)
+    assert (tmp_path / "run.html").exists()
