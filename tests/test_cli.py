@@ -181,12 +181,21 @@ def test_view_serves_a_run_until_interrupted(tmp_path):
     file = tmp_path / "run.npz"
     vc.Simulator(vc.load_robot("walker"), ground=None).run(0.1).save(file)
     command = [sys.executable, "-m", "vi_contact.cli", "view", str(file), "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        url = re.search(r"http://\S+", process.stdout.readline())[0]
-        with urllib.request.urlopen(url) as answer:
-            assert b"walker" in answer.read()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+
+    def heed_interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore them
+
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as process:
+        try:
+            url = re.search(r"http://\S+", process.stdout.readline())[0]
+            with urllib.request.urlopen(url) as answer:
+                assert b"walker" in answer.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
 
 
 def test_view_of_what_is_not_there(capsys):
