@@ -12,6 +12,7 @@ from vi_contact.simulation.rollout import Rollout, rollout
 from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import State
 from vi_contact.simulation.trajectory import Trajectory
+from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions, Status
 from vi_contact.viewer.live import View, view
 
@@ -19,6 +20,7 @@ __all__ = [
     "ElasticContact",
     "Event",
     "Ground",
+    "IpoptOptions",
     "JointCommand",
     "PlasticContact",
     "Robot",

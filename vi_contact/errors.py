@@ -244,6 +244,19 @@ class StepFailedError(ViContactError):
         )
 
 
+class MissingSolverError(ViContactError):
+    """A solver whose package is not installed; the message says how to install it."""
+
+    def __init__(self, package: str, reason: str) -> None:
+        self.package = package
+        super().__init__(
+            f"solver='ipopt' needs the package {package} ({reason}): in a clone of vi_contact call "
+            "./run setup, which builds it against the IPOPT inside casadi; elsewhere "
+            f"conda install -c conda-forge {package}, or install IPOPT and then "
+            "pip install 'vi_contact[ipopt]'; solver='newton' needs none of this"
+        )
+
+
 class GroundError(ViContactError):
     """A ground that cannot be: friction below zero, restitution above one, no normal."""
 

@@ -121,6 +121,14 @@ class Stepper:
         """(row_count,) impulses that loops and mimic joints gave at the node in `get_v`."""
     def set_servos(self, servos: Array | None) -> None:
         """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
+    def prescribe(
+        self, q1: Array, multipliers: Array, contacts: Array, joints: Array, iterations: int
+    ) -> None:
+        """Makes the next step end at q1 (nq,): it is taken, with its residual, not solved for.
+
+        Impulses: multipliers of the rows; contacts, rows (contact, world impulse, gap to reach);
+        joints (nv, 3), of the lower and the upper limit and of friction.
+        """
     def get_tau(self, tau: Array, saturated: Array) -> None:
         """Writes the torques of the last step, and 1 where they are not what was asked for."""
     def run(

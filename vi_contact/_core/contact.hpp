@@ -115,6 +115,22 @@ class Contacts {
     forget_far();
   }
 
+  // The contacts of a solution found elsewhere: rows (contact, world impulse, gap to reach).
+  template <typename Table>
+  void select_given(const Table& table, const Frames& frames0, double h) {
+    for (const Near& c : near) is_near_[c.index] = 0;
+    near.clear();
+    for (int i = 0; i < table.rows(); ++i) {
+      const int k = static_cast<int>(table(i, 0));
+      add(k, frames0[model_.contacts[k].link], h);
+      Near& c = near.back();
+      const Vector3 impulse = D_ * Vector3(table(i, 1), table(i, 2), table(i, 3));
+      c.normal.n = impulse[0], c.friction.b = impulse.tail<2>();
+      c.target = table(i, 4);
+    }
+    forget_far();
+  }
+
   // The contacts closed in the last step, at one node: for velocities instead of increments.
   void select_closed(const Frames& frames) {
     for (const Near& c : near) is_near_[c.index] = 0;

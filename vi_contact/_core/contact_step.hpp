@@ -37,6 +37,32 @@ class StepWithLaws {
     report.status = Status::converged;
   }
 
+  // Writes a solution that was found elsewhere in the place of one's own.
+  void take(const Solution& given, StepReport& report) {
+    coordinates_of_q(s_.model_, given.q1.data(), s_.x1_.data());
+    constexpr double turn = 2.0 * pi;
+    for (const Link& link : s_.model_.links) {
+      const int c = link.c + (link.kind == JointKind::planar ? 2 : 0);
+      if (!link.unbounded && link.kind != JointKind::planar) continue;
+      s_.x1_[c] += turn * std::round((s_.x0_[c] - s_.x1_[c]) / turn);
+    }
+    if (s_.closure_.size() > 0) s_.closure_.lambda = given.lambda;
+    laws_.joints.begin(s_.x0_.data(), s_.h_);
+    laws_.contacts.select_given(given.contacts, s_.frames0_, s_.h_);
+    for (JointLaws::Entry& e : laws_.joints.entries) {
+      e.low.n = given.joints(e.v, 0), e.high.n = given.joints(e.v, 1);
+      e.friction.b.x() = given.joints(e.v, 2);
+    }
+    const bool turns_exist = s_.evaluate();
+    report.iterations = given.iterations;
+    report.residual = Stepper::largest(s_.r_);
+    report.closure = s_.closure_.error();
+    if (!std::isfinite(report.residual)) report.status = Status::not_finite;
+    if (turns_exist) return;
+    report.status = Status::rotation;
+    report.body = s_.fastest_body();
+  }
+
   // ------------------------------------------------------------------------------- as a System
   Distance distance(bool interior, double kappa) {
     Distance d;
@@ -383,6 +409,9 @@ class StepWithLaws {
 };
 
 inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }
+inline void Stepper::take_solution(StepReport& report) {
+  StepWithLaws(*this).take(*given_, report);
+}
 inline bool Stepper::velocities_with_laws(double* v) { return StepWithLaws(*this).velocities(v); }
 
 inline void Stepper::book_left_laws() { StepWithLaws(*this).book_left(); }

@@ -291,6 +291,17 @@ NB_MODULE(_compiled, m) {
           "set_servos",
           [](OwningStepper& s, OptionalArray servos) { s.stepper.set_servos(data(servos)); },
           "servos"_a.none())
+      .def(
+          "prescribe",
+          [](OwningStepper& s, const Eigen::VectorXd& q1, const Eigen::VectorXd& lambda,
+             const Table& contacts, const Table& joints, int iterations) {
+            if (q1.size() != s.model->nq || lambda.size() != s.stepper.row_count() ||
+                joints.rows() != s.model->nv || joints.cols() != 3 || contacts.cols() != 5) {
+              throw std::invalid_argument("a solution for another robot");
+            }
+            s.stepper.prescribe({q1, lambda, contacts, joints, iterations});
+          },
+          "q1"_a, "multipliers"_a, "contacts"_a, "joints"_a, "iterations"_a)
       .def("get_tau",
            [](const OwningStepper& s, Output tau, Output saturated) {
              const VectorX &t = s.stepper.applied_tau(), &f = s.stepper.saturated();

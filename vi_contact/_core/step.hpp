@@ -11,6 +11,8 @@
 // into halves at its ends.
 #pragma once
 
+#include <optional>
+
 #include "closure.hpp"
 #include "laws.hpp"
 #include "maps.hpp"
@@ -66,6 +68,16 @@ struct Node {
     contacts.clear(), joints.clear();
     friction = impact = 0.0;
   }
+};
+
+// The end of an interval as another solver found it: `Stepper` then does the rest of the step.
+struct Solution {
+  VectorX q1, lambda;  // pinocchio's q; impulses of the rows of `Closure`
+  // columns: contact, world impulse, gap to reach
+  Eigen::Matrix<double, Eigen::Dynamic, 5, Eigen::RowMajor> contacts;
+  // per velocity coordinate: impulses of the lower and the upper limit and of friction
+  Eigen::Matrix<double, Eigen::Dynamic, 3, Eigen::RowMajor> joints;
+  int iterations = 0;
 };
 
 class Stepper {
@@ -282,6 +294,9 @@ class Stepper {
     return was_split_ ? work_ : interval_work(v0, v1);
   }
 
+  // The next step ends here; it is checked and taken, not solved for.
+  void prescribe(Solution solution) { given_ = std::move(solution); }
+
   // Keep what `work` needs; off in runs that do not ask for the ledger.
   bool keep_books = false;
 
@@ -313,6 +328,7 @@ class Stepper {
 
  private:
   void solve_with_laws(StepReport& report);
+  void take_solution(StepReport& report);
   bool velocities_with_laws(double* v);
   void book_left_laws();
 
@@ -320,7 +336,10 @@ class Stepper {
     begin(tau, wrenches);
     predict();
     StepReport report;
-    if (with_laws_) {
+    if (given_) {
+      take_solution(report);
+      given_.reset();
+    } else if (with_laws_) {
       solve_with_laws(report);
     } else {
       solve(report);
@@ -992,6 +1011,7 @@ class Stepper {
   std::vector<Servo> servos_;  // per input, or none
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
   bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
+  std::optional<Solution> given_;
   Laws laws_;
   Node node_;
   double kinetic_ = 0.0;  // of the last step, at its mean velocities

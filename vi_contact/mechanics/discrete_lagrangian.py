@@ -5,17 +5,20 @@ Over an interval of length h from node 0 to node 1, with :math:`e = \mathrm{vec}
 .. math:: L_d = \sum_\mathrm{bodies} \frac{m}{2h} |x_1 - x_0|^2 + \frac{2}{h} e^\top J e
    + \sum_\mathrm{joints} \frac{A}{2h} (\theta_1 - \theta_0)^2 - \frac{h}{2} (V(q_0) + V(q_1))
 
-with the potential V of gravity and springs and the rotor inertia A. Momenta at the two ends are its
-derivatives, :math:`-D_1 L_d` and :math:`D_2 L_d`, with respect to (dx in world axes, dphi in body
-axes) of every body; here CasADi differentiates. Forces act as half impulses at both ends, joint
-torques as equal and opposite wrenches on the two bodies.
+with the potential V of gravity and springs and the rotor inertia A (of a spherical joint as of a
+body: :math:`\frac{2}{h} u^\top A u`, u the vector part of its turn). Momenta at the two ends are
+its derivatives, :math:`-D_1 L_d` and :math:`D_2 L_d`, with respect to (dx in world axes, dphi in
+body axes) of every body; here CasADi differentiates. Forces act as half impulses at both ends,
+joint torques as equal and opposite wrenches on the two bodies.
 
-The compiled step is this, solved in the joints' coordinates; tests hold it against these lines.
+The compiled step is this, solved in the joints' coordinates; tests hold it against these lines. The
+program that IPOPT solves is made of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import casadi as ca
 
@@ -30,11 +33,14 @@ from vi_contact.mechanics.rotations import (
 from vi_contact.robot.parts import WORLD, Array, Connection, Joint, JointKind
 from vi_contact.robot.robot import Robot
 
-Poses = Callable[[int], tuple[Expression, Expression]]
+Poses: TypeAlias = Callable[[int], tuple[Expression, Expression]]
+"""Position and quaternion of a body, by its index."""
+Wrenches: TypeAlias = list[Expression] | dict[int, Expression]
+"""(6,) per body: force in world axes, torque in body axes."""
 ONE_COORDINATE = (JointKind.REVOLUTE, JointKind.PRISMATIC)
 
 
-def kinetic(robot: Robot, left: Poses, right: Poses, h: float) -> Expression:
+def kinetic(robot: Robot, left: Poses, right: Poses, h: Expression) -> Expression:
     """Kinetic part of the discrete Lagrangian [J s]."""
     action = ca.SX(0)
     for i, body in enumerate(robot.bodies):
@@ -44,16 +50,18 @@ def kinetic(robot: Robot, left: Poses, right: Poses, h: float) -> Expression:
         action += 2.0 / h * ca.dot(e, ca.DM(body.inertia) @ e)
     for joint in robot.joints:
         if joint.kind in ONE_COORDINATE and joint.armature[0] > 0.0:
-            turned = _coordinate(joint, right) - _coordinate(joint, left)
-            action += joint.armature[0] / (2.0 * h) * turned**2
+            action += joint.armature[0] / (2.0 * h) * increment(joint, left, right) ** 2
+        elif joint.kind is JointKind.SPHERICAL and joint.armature.any():
+            u = 0.5 * increment(joint, left, right)
+            action += 2.0 / h * ca.dot(u, ca.DM(joint.armature) * u)
     return action
 
 
-def potential(robot: Robot, poses: Poses, gravity: Array) -> Expression:
-    """Of gravity and springs [J]."""
+def potential(robot: Robot, poses: Poses, gravity: Expression) -> Expression:
+    """Of gravity and springs [J]; gravity (3,) [m/s2]."""
     energy = ca.SX(0)
     for i, body in enumerate(robot.bodies):
-        energy -= body.mass * ca.dot(ca.DM(gravity), poses(i)[0])
+        energy -= body.mass * ca.dot(gravity, poses(i)[0])
     for spring in robot.springs:
         length = _distance(poses, spring.body_1, spring.p_1, spring.body_2, spring.p_2)
         energy += 0.5 * spring.stiffness * (length - spring.rest_length) ** 2
@@ -68,17 +76,38 @@ def step_balance(robot: Robot, time_step: float, gravity: Array) -> ca.Function:
     and loops' rows at the left node. Outputs, (6 n,), columns (dx world, dphi body) per body:
     `left`, the momentum that node 0 must have, and `right`, the momentum that node 1 then has.
     """
-    n, h = len(robot.bodies), time_step
+    n = len(robot.bodies)
     x0, x1 = ca.SX.sym("x0", 3, n), ca.SX.sym("x1", 3, n)
     quat0, quat1 = ca.SX.sym("quat0", 4, n), ca.SX.sym("quat1", 4, n)
     torque, wrenches = ca.SX.sym("torque", robot.nv), ca.SX.sym("wrenches", 6, n)
-    left, right = _poses(x0, quat0), _poses(x1, quat1)
+    multipliers = ca.SX.sym("multipliers", row_count(robot))
+    ends = balance(
+        robot, (x0, quat0), (x1, quat1), torque, wrenches, multipliers, time_step, ca.DM(gravity)
+    )
+    return ca.Function(
+        "step_balance",
+        [x0, quat0, x1, quat1, torque, wrenches, multipliers],
+        list(ends),
+        ["x0", "quat0", "x1", "quat1", "torque", "wrenches", "multipliers"],
+        ["left", "right"],
+    )
 
+
+def balance(
+    robot: Robot,
+    node0: tuple[Expression, Expression],
+    node1: tuple[Expression, Expression],
+    torque: Expression,
+    wrenches: Expression,
+    multipliers: Expression,
+    h: Expression,
+    gravity: Expression,
+) -> tuple[Expression, Expression]:
+    """`left` and `right` of `step_balance` as expressions; nodes are symbols (3, n) and (4, n)."""
+    n = len(robot.bodies)
+    left, right = poses_of(*node0), poses_of(*node1)
     action = kinetic(robot, left, right, h)
     action -= h / 2.0 * (potential(robot, left, gravity) + potential(robot, right, gravity))
-    rows = _rows(robot, left)
-    multipliers = ca.SX.sym("multipliers", rows.shape[0])
-    rates = [_mean_speed(joint, left, right, h) for joint in robot.joints]
 
     def force(poses: Poses) -> Expression:
         """Impulses of half the interval on the bodies, directions of one node."""
@@ -86,25 +115,25 @@ def step_balance(robot: Robot, time_step: float, gravity: Array) -> ca.Function:
         for i in range(n):
             turned = rotate(conjugate(poses(i)[1]), wrenches[3:, i])
             wrench[i] += h / 2.0 * ca.vertcat(wrenches[:3, i], turned)
-        for joint, rate in zip(robot.joints, rates, strict=True):
-            span = slice(joint.idx_v, joint.idx_v + joint.nv)
-            effort = torque[span] - ca.DM(joint.damping) * rate
-            _add_joint_force(joint, poses, h / 2.0 * effort, wrench)
+        for joint in robot.joints:
+            effort = torque[joint.idx_v : joint.idx_v + joint.nv]
+            if joint.damping.any():
+                way = (
+                    increment(joint, left, right)
+                    if poses is left
+                    else -increment(joint, right, left)
+                )
+                effort -= ca.DM(joint.damping) * way / h
+            add_joint_force(joint, poses, h / 2.0 * effort, wrench)
         for spring in robot.springs:
             ends = (spring.body_1, spring.p_1, spring.body_2, spring.p_2)
             stretched = _distance(right, *ends) - _distance(left, *ends)
             _add_pull(poses, ends, spring.damping * stretched / 2.0, wrench)
         return ca.vertcat(*wrench)
 
-    by_left, by_right = _derivative(action, x0, quat0), _derivative(action, x1, quat1)
-    closing = _derivative(ca.dot(multipliers, rows), x0, quat0)
-    return ca.Function(
-        "step_balance",
-        [x0, quat0, x1, quat1, torque, wrenches, multipliers],
-        [-by_left - force(left) - closing, by_right + force(right)],
-        ["x0", "quat0", "x1", "quat1", "torque", "wrenches", "multipliers"],
-        ["left", "right"],
-    )
+    by_left, by_right = _derivative(action, *node0), _derivative(action, *node1)
+    closing = _derivative(ca.dot(multipliers, rows(robot, left)), *node0)
+    return -by_left - force(left) - closing, by_right + force(right)
 
 
 def step_jacobian(robot: Robot, time_step: float, gravity: Array) -> ca.Function:
@@ -122,7 +151,9 @@ def step_jacobian(robot: Robot, time_step: float, gravity: Array) -> ca.Function
 
 
 # ------------------------------------------------------------------------------ pieces
-def _poses(x: Expression, quat: Expression) -> Poses:
+def poses_of(x: Expression, quat: Expression) -> Poses:
+    """The pose of body i from columns i of x (3, n) and quat (4, n); the world's is the origin."""
+
     def pose(body: int) -> tuple[Expression, Expression]:
         if body == WORLD:
             return ca.SX.zeros(3), ca.SX(ca.DM([0.0, 0.0, 0.0, 1.0]))
@@ -148,13 +179,25 @@ def _coordinate(joint: Joint, poses: Poses) -> Expression:
     return angle_or_travel(joint, *_ends(joint, poses))
 
 
-def _rows(robot: Robot, poses: Poses) -> Expression:
-    """Constraints of the tree's joints, then of the loops, then of the mimic joints."""
-    rows = [constraint(part, *_ends(part, poses)) for part in (*robot.joints, *robot.loops)]
+def row_count(robot: Robot) -> int:
+    """Rows of all constraints."""
+    return sum(part.kind.rows for part in (*robot.joints, *robot.loops)) + len(robot.mimics)
+
+
+def rows(
+    robot: Robot, poses: Poses, coordinate: Callable[[Joint], Expression] | None = None
+) -> Expression:
+    """Constraints of the tree's joints, then of the loops, then of the mimic joints [m or rad].
+
+    `coordinate` gives the angle or travel of a joint that mimics or is mimicked; without it angles
+    are those in (-pi, pi].
+    """
+    known = coordinate or (lambda joint: _coordinate(joint, poses))
+    parts = [constraint(part, *_ends(part, poses)) for part in (*robot.joints, *robot.loops)]
     for mimic in robot.mimics:
-        followed = mimic.multiplier * _coordinate(robot.joints[mimic.source], poses) + mimic.offset
-        rows.append(_coordinate(robot.joints[mimic.joint], poses) - followed)
-    return ca.vertcat(ca.SX(0, 1), *rows)
+        followed = mimic.multiplier * known(robot.joints[mimic.source]) + mimic.offset
+        parts.append(known(robot.joints[mimic.joint]) - followed)
+    return ca.vertcat(ca.SX(0, 1), *parts)
 
 
 def _relative(joint: Joint, poses: Poses) -> tuple[Expression, Expression]:
@@ -168,22 +211,34 @@ def _relative(joint: Joint, poses: Poses) -> tuple[Expression, Expression]:
     return rotate(back, p_WG - p_WF), product(back, quat_WG)
 
 
-def _mean_speed(joint: Joint, left: Poses, right: Poses, h: float) -> Expression:
-    """(nv,) mean velocity of a joint over the interval, 2 vec(r0* r1) / h for rotations.
+def increment(joint: Joint, start: Poses, end: Poses) -> Expression:
+    """(nv,) how a joint moves from one node to the other, in the axes of the child at the start.
 
-    Only joints that slide along one axis or turn have damping here; free ones give zero.
+    Rotations give 2 vec(r0* r1), an angle about one axis gives itself.
     """
-    if joint.kind in ONE_COORDINATE:
-        return (_coordinate(joint, right) - _coordinate(joint, left)) / h
-    if joint.kind is JointKind.SPHERICAL:
-        before, after = _relative(joint, left)[1], _relative(joint, right)[1]
-        return 2.0 / h * product(conjugate(before), after)[:3]
-    return ca.SX.zeros(joint.nv)
+    (d0_F, r0), (d1_F, r1) = _relative(joint, start), _relative(joint, end)
+    turn = product(conjugate(r0), r1)
+    moved = rotate(conjugate(r0), d1_F - d0_F)
+    match joint.kind:
+        case JointKind.REVOLUTE:
+            return _angle(joint.axis, turn)
+        case JointKind.PRISMATIC:
+            return ca.dot(ca.DM(joint.axis), d1_F - d0_F)
+        case JointKind.SPHERICAL:
+            return 2.0 * turn[:3]
+        case JointKind.PLANAR:
+            return ca.vertcat(moved[:2], _angle(joint.axis, turn))
+        case _:
+            return ca.vertcat(moved, 2.0 * turn[:3])
 
 
-def _add_joint_force(
-    joint: Joint, poses: Poses, effort: Expression, wrench: list[Expression]
-) -> None:
+def _angle(axis: Array, turn: Expression) -> Expression:
+    """Of a quaternion about a known axis, in (-pi, pi]."""
+    sign = ca.if_else(turn[3] >= 0.0, 1.0, -1.0)
+    return 2.0 * ca.atan2(sign * ca.dot(ca.DM(axis), turn[:3]), sign * turn[3])
+
+
+def add_joint_force(joint: Joint, poses: Poses, effort: Expression, wrench: Wrenches) -> None:
     """Adds a joint's force to its two bodies: equal, opposite, at the joint."""
     linear, angular = ca.SX.zeros(3), ca.SX.zeros(3)  # axes of the child
     match joint.kind:
@@ -222,7 +277,7 @@ def _add_pull(
     poses: Poses,
     ends: tuple[int, Array, int, Array],
     pull: Expression,
-    wrench: list[Expression],
+    wrench: Wrenches,
 ) -> None:
     """Adds an impulse that draws two points together."""
     body_1, p_1, body_2, p_2 = ends

@@ -166,6 +166,19 @@ class Motor:
     rotor_inertia: float
     """[kg m2] at the rotor."""
 
+    @property
+    def limits(self) -> tuple[float, float, float]:
+        """At the joint: torque at full voltage and rest, its fall with speed, the current's limit.
+
+        At rotor speed w the voltage allows (+-V kt - kt^2 w) / R, the current kt i_max; with gear g
+        the joint has g times the torque at 1/g of the speed.
+        """
+        constant = self.gear_ratio * self.torque_constant
+        peak = constant * self.current_limit
+        if not (np.isfinite(self.voltage) and self.resistance > 0.0):
+            return np.inf, 0.0, peak
+        return constant * self.voltage / self.resistance, constant**2 / self.resistance, peak
+
 
 @dataclass(frozen=True)
 class Spring(Record):

@@ -79,7 +79,7 @@ def rollout(
     done = np.zeros((count, 2))
     workers = min(count, threads or os.cpu_count() or 1)
     _core.rollout(
-        sim._stepper, count, steps, starts, velocities, torques, torques.ndim == 3, q_out, v_out,
+        sim._observer, count, steps, starts, velocities, torques, torques.ndim == 3, q_out, v_out,
         done, max(1, workers),
     )  # fmt: skip
     return Rollout(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vi_contact import _core
 from vi_contact.errors import (
     ArgumentError,
     ArrayError,
@@ -40,15 +39,14 @@ from vi_contact.simulation.ledger import Ledger
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.simulation.viewing import Viewer
+from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
+from vi_contact.solvers.stepper import METHODS, Report, Stepper
 
 Controller = Callable[[State], ArrayLike | JointCommand]
 
 OPEN_LOOP_TOLERANCE = 1e-8
 """Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
-
-Report = tuple[int, int, float, float, int, int, int, int]
-"""Of a compiled step: status, iterations, residual, loop error, body at fault, parts."""
 
 PENETRATION_TOLERANCE = 1e-6
 """Deepest contact of a start [m]; the first step lifts it, at 1e-4 m/s in 10 ms."""
@@ -67,7 +65,7 @@ EXACT_CLOSURE = 1e-16
 1e-9 s in the time of its release.
 """
 
-METHODS = ("newton", "line search", "interior point")
+SOLVERS = ("newton", "ipopt")
 
 STEPS_PER_CALL = 10_000
 """Longest compiled call, so that Ctrl-C and the progress bar come through."""
@@ -88,7 +86,7 @@ class StepInfo:
     contacts: int
     """Closed contacts."""
     method: str
-    """What solved it: "newton", or behind it "line search" or "interior point"."""
+    """What solved it: "newton", or behind it "line search" or "interior point"; or "ipopt"."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
 
@@ -118,6 +116,9 @@ class Simulator:
     their times are solved for and the law says what happens; friction and restitution of the ground
     then do not count. `events` end steps where their guards cross zero. Either way the motion comes
     back to the time grid, and trajectories have nodes at the events, too.
+
+    The same step is solved by the compiled Newton method, or with solver="ipopt" by IPOPT, which
+    takes `vc.IpoptOptions`.
     """
 
     def __init__(
@@ -125,27 +126,29 @@ class Simulator:
         robot: Robot,
         time_step: float = 0.01,
         gravity: ArrayLike = (0.0, 0.0, -9.81),
-        options: SolverOptions | None = None,
+        options: SolverOptions | IpoptOptions | None = None,
         ground: Ground | None = Ground(),  # noqa: B008 - immutable
         joint_limits: bool = True,
         contact: ContactLaw | None = None,
         events: Sequence[Event] = (),
+        solver: str = "newton",
     ) -> None:
         self.robot = robot
         self.ground = ground
         self.joint_limits = joint_limits
         self.time_step = check_time_step(time_step)
         self.gravity = read_only(check_array("gravity", gravity, 3))
-        self.options = check_options(options or SolverOptions())
-        self._stepper = make_stepper(
-            robot, self.time_step, self.gravity, self.options, ground, joint_limits
-        )
-        self._observer = make_stepper(
-            robot, self.time_step, self.gravity, self.options, ground, joint_limits
-        )
+        self.solver = solver
+        parts = (robot, self.time_step, self.gravity)
+        self.options, self._stepper = _solver(solver, parts, options, ground, joint_limits)
+        compiled = self.options if isinstance(self.options, SolverOptions) else SolverOptions()
+        self._observer = make_stepper(*parts, compiled, ground, joint_limits)
         self.contact = contact
         self.events = tuple(events)
-        self._hybrid = self._make_hybrid() if contact is not None or self.events else None
+        event_driven = contact is not None or self.events
+        if solver != "newton" and event_driven:
+            raise OptionError(f"solver={solver!r} has no contact laws and events; use 'newton'")
+        self._hybrid = self._make_hybrid(compiled) if event_driven else None
         self._nu = robot.nu
         self._size = (self._hybrid.stepper(()) if self._hybrid else self._stepper).state_size()
         self._names = [
@@ -159,7 +162,7 @@ class Simulator:
             self._begin(robot.neutral(), np.zeros(robot.nv), 0.0)
             self._not_ready = error
 
-    def _make_hybrid(self) -> HybridMotion:
+    def _make_hybrid(self, options: SolverOptions) -> HybridMotion:
         for event in self.events:
             if not isinstance(event, Event):
                 raise ArgumentError("events", event, "a list of vi_contact.Event")
@@ -167,8 +170,8 @@ class Simulator:
             raise ArgumentError("contact", self.contact, "None, ElasticContact, PlasticContact")
         ground = self.ground if self.contact is None else None
         exact = replace(
-            self.options,
-            momentum_tolerance=min(self.options.momentum_tolerance, EXACT_MOMENTUM),
+            options,
+            momentum_tolerance=min(options.momentum_tolerance, EXACT_MOMENTUM),
             closure_tolerance=EXACT_CLOSURE,
             max_halvings=0,
         )
@@ -181,7 +184,7 @@ class Simulator:
                 robot,
                 self.time_step,
                 self.gravity,
-                exact if solve_exactly else self.options,
+                exact if solve_exactly else options,
                 ground,
                 self.joint_limits,
             ),
@@ -387,7 +390,7 @@ class Simulator:
                 end = first_time + (done + 1) * self.time_step
                 count, torque = 1, self._command(controller.at(end))
             else:
-                most = steps_per_picture or STEPS_PER_CALL
+                most = steps_per_picture or (STEPS_PER_CALL if self.solver == "newton" else 1)
                 count, torque = min(most, steps - done), self._command(controller)
             if torque is not None:
                 record.tau_command[done : done + count] = torque
@@ -524,6 +527,11 @@ class Simulator:
             )
         elif status is Status.NOT_FINITE:
             advice = f"a number overflowed; check the torques and try time_step={half}"
+        elif self.solver == "ipopt":
+            advice = (
+                f"IPOPT found no solution; try time_step={half}, a larger tolerance in "
+                'IpoptOptions, or solver="newton"; the logger vi_contact.ipopt tells more'
+            )
         else:
             advice = f"Newton's method did not converge; try time_step={half}"
         return StepFailedError(self._state.time, status.name, report[2], advice)
@@ -557,7 +565,7 @@ class _Record:
         return record
 
     def run(
-        self, stepper: _core.Stepper, first: int, count: int, tau: Array | None
+        self, stepper: Stepper, first: int, count: int, tau: Array | None
     ) -> tuple[int, Report]:
         nodes, steps = slice(first, first + count + 1), slice(first, first + count)
         result = stepper.run(
@@ -680,6 +688,30 @@ def check_time_step(time_step: float) -> float:
     if not (math.isfinite(value) and value > 0.0):
         raise TimeStepError(f"the time step is {value} s; it must be above zero, say 0.01")
     return value
+
+
+def _solver(
+    solver: str,
+    parts: tuple[Robot, float, Array],
+    options: SolverOptions | IpoptOptions | None,
+    ground: Ground | None,
+    joint_limits: bool,
+) -> tuple[SolverOptions | IpoptOptions, Stepper]:
+    """The named solver with its options, or those that it has without any."""
+    if solver not in SOLVERS:
+        raise OptionError(f"there is no solver {solver!r}; solvers are {', '.join(SOLVERS)}")
+    if solver == "newton":
+        given = SolverOptions() if options is None else options
+        if not isinstance(given, SolverOptions):
+            raise OptionError(f"solver='newton' takes vc.SolverOptions, not {given!r}")
+        check_options(given)
+        return given, make_stepper(*parts, given, ground, joint_limits)
+    from vi_contact.solvers.ipopt import IpoptStepper
+
+    asked = IpoptOptions() if options is None else options
+    if not isinstance(asked, IpoptOptions):
+        raise OptionError(f"solver='ipopt' takes vc.IpoptOptions, not {asked!r}")
+    return asked, IpoptStepper(*parts, asked, ground, joint_limits)
 
 
 def check_options(options: SolverOptions) -> SolverOptions:

@@ -26,6 +26,8 @@ class Status(IntEnum):
     """A joint has no inertia to move, or the loops cannot be solved for."""
     NOT_FINITE = 4
     """A number overflowed or is not a number."""
+    INFEASIBLE = 5
+    """IPOPT found no point that satisfies the equations of the step."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +138,8 @@ def _drives(robot: Robot, joint_limits: bool) -> list[list[float]]:
     rows: list[list[float]] = []
     for index, joint in enumerate(robot.joints):
         motor = motors.get(index)
-        stall, slope, peak = np.inf, 0.0, np.inf
-        if motor is not None:
-            peak = motor.gear_ratio * motor.torque_constant * motor.current_limit
-            if np.isfinite(motor.voltage) and motor.resistance > 0.0:
-                constant = motor.gear_ratio * motor.torque_constant
-                stall = constant * motor.voltage / motor.resistance
-                slope = constant**2 / motor.resistance
+        unlimited = (np.inf, 0.0, np.inf)
+        stall, slope, peak = unlimited if motor is None else motor.limits
         for k in range(joint.nv):
             rows.append(
                 [

@@ -1,0 +1,37 @@
+"""Drives of joints: what a motor, or a plain drive with limits, gives of the torque asked for."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+
+from vi_contact.mechanics.rotations import Expression
+from vi_contact.robot.parts import Joint, Motor
+
+FADE_START = 0.9
+"""A drive without a motor fades from this fraction of its velocity limit on."""
+
+
+def drive_torque(
+    joint: Joint, k: int, motor: Motor | None, command: Expression, speed: Expression
+) -> Expression:
+    """Torque of coordinate k of a joint at the mean speed of the step, when `command` is asked."""
+    torque = _within(command, -joint.effort[k], joint.effort[k])
+    if motor is not None:
+        stall, slope, peak = motor.limits
+        torque = _within(torque, -stall - slope * speed, stall - slope * speed, stall)
+        return _within(torque, -peak, peak)
+    top = joint.velocity[k]
+    if not np.isfinite(top):
+        return torque
+    driving = ca.if_else(torque > 0.0, speed, -speed)
+    return torque * ca.fmin(1.0, ca.fmax(0.0, (top - driving) / ((1.0 - FADE_START) * top)))
+
+
+def _within(
+    value: Expression, lower: Expression, upper: Expression, size: float | None = None
+) -> Expression:
+    """Cut to an interval; one whose size is infinite is none."""
+    if not np.isfinite(upper if size is None else size):
+        return value
+    return ca.fmax(lower, ca.fmin(upper, value))

@@ -1,0 +1,545 @@
+"""The step solved by IPOPT, as paper 002 has it: slower than the compiled step, and its reference.
+
+The program is `vi_contact.mechanics.time_stepping`; cyipopt hands it to IPOPT with exact sparse
+derivatives. What follows from a step (node velocities, the ledger, contact forces) is the compiled
+stepper's work, which takes the solution as it is and measures its residual.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from vi_contact.errors import MissingSolverError
+from vi_contact.mechanics.ground import Ground
+from vi_contact.mechanics.time_stepping import DRIVE, WRENCH, Scales
+from vi_contact.robot.maximal import MaximalState, rotation_matrices, to_minimal
+from vi_contact.robot.parts import WORLD, Array
+from vi_contact.robot.robot import Robot
+from vi_contact.solvers.ipopt_options import IpoptOptions
+from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
+from vi_contact.solvers.step_program import (
+    Inputs,
+    Memory,
+    Points,
+    Selection,
+    Solution,
+    StepProgram,
+    full_turns,
+    functions_of,
+    point,
+    turns,
+)
+from vi_contact.solvers.stepper import METHODS, Report
+
+logger = logging.getLogger("vi_contact.ipopt")
+
+IPOPT = METHODS.index("ipopt")
+
+LIMIT_MARGIN = 0.05
+"""Limits nearer than this are in the program [rad or m]; others are checked after it."""
+
+BOUNCE_THRESHOLD = 2.0
+"""A contact that approaches slower than this many free falls of one step does not bounce."""
+
+STICKS = 1.0 - 1e-6
+"""A contact whose friction is below this part of the cone's radius sticks."""
+
+MOST_SLACK = 100.0
+"""Largest slack of a complementarity that counts as solved, in tolerances; IPOPT ends near one."""
+
+MOST_ROUNDS = 10
+"""Times that contacts which the guess had not foreseen may come in."""
+
+MOST_PROGRAMS = 64
+"""Programs kept, one for each set of contacts and limits."""
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A way to start IPOPT; where it fails the next one is tried."""
+
+    name: str
+    warm: bool
+    """Impulses start from those of the last step, else from one."""
+    moving: bool
+    """Poses start from the last motion, else from rest."""
+    options: dict[str, Any]
+
+
+ATTEMPTS = (
+    _Attempt("warm", True, True, {"mu_strategy": "adaptive"}),
+    _Attempt("cold", False, True, {"mu_strategy": "monotone", "mu_init": 0.1}),
+    _Attempt("from rest", False, False, {"mu_strategy": "adaptive"}),
+)
+
+STATUS = {0: Status.CONVERGED, -1: Status.MAX_ITERATIONS, -13: Status.NOT_FINITE}
+"""Of IPOPT's codes; all others are INFEASIBLE: no point that satisfies the equations was found."""
+
+
+def load_cyipopt() -> ModuleType:
+    """The module, or MissingSolverError."""
+    try:
+        import cyipopt
+    except ImportError as error:
+        raise MissingSolverError("cyipopt", str(error)) from error
+    logging.getLogger("cyipopt").setLevel(logging.INFO)  # it would log every callback
+    module: ModuleType = cyipopt
+    return module
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Where a step writes to; see `Stepper.run`."""
+
+    q: Array | None = None
+    v: Array | None = None
+    tau: Array | None = None
+    works: Array | None = None
+    counts: Array | None = None
+
+    def at(self, k: int) -> _Record:
+        """The part of step k."""
+
+        def rows(array: Array | None, count: int) -> Array | None:
+            return None if array is None else array[k : k + count]
+
+        return _Record(
+            rows(self.q, 2), rows(self.v, 2), rows(self.tau, 1), rows(self.works, 1),
+            rows(self.counts, 1),
+        )  # fmt: skip
+
+
+class IpoptStepper:
+    """Moves a robot by steps that IPOPT solves; `vi_contact.solvers.stepper.Stepper`."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        time_step: float,
+        gravity: Array,
+        options: IpoptOptions,
+        ground: Ground | None = None,
+        joint_limits: bool = False,
+    ) -> None:
+        self._cyipopt = load_cyipopt()
+        self._robot, self._h, self._options = robot, time_step, options
+        self._gravity = np.array(gravity, dtype=np.float64)
+        self._restitution = 0.0 if ground is None else ground.restitution
+        self._books = make_stepper(
+            robot, time_step, gravity, SolverOptions(max_halvings=0), ground, joint_limits
+        )
+        self._points = Points(robot, ground)
+        self._memory = Memory(robot, self._points.count)
+        one = [i for i, j in enumerate(robot.joints) if j.nv == 1] if joint_limits else []
+        self._limited = [i for i in one if not robot.joints[i].continuous]
+        self._rubbing = [i for i in one if robot.joints[i].friction[0] > 0.0]
+        self._servos: Array | None = None
+        self._programs: dict[Any, tuple[StepProgram, Any]] = {}
+        self._log: list[Array] = []
+
+    # -------------------------------------------------------------------- state
+    def reset(self, q: Array, v: Array) -> None:
+        """Starts from q (nq,) and v (nv,) at the node."""
+        robot, memory = self._robot, self._memory
+        self._books.reset(q, v)
+        memory.numbers[:] = 0.0
+        self._books.get_q(memory.q)
+        start = robot.to_maximal(memory.q, v)
+        memory.poses[:] = np.hstack([start.p_WB, start.quat_WB_xyzw])
+        memory.velocities[:] = np.hstack([start.v_WB, start.w_WB_B])
+        momentum = functions_of(robot).start_momentum(
+            memory.poses.ravel(), memory.velocities.ravel(), v
+        )
+        memory.momentum[:] = momentum.full().reshape(-1, WRENCH)
+        angle = memory.coordinates
+        for i, joint in enumerate(robot.joints):
+            angle[i] = robot.joint_position(memory.q, i) if joint.nv == 1 else 0.0
+        for mimic in robot.mimics:  # angles without limits are known up to full turns
+            if robot.joints[mimic.joint].continuous:
+                wanted = mimic.multiplier * angle[mimic.source] + mimic.offset
+                angle[mimic.joint] += full_turns(wanted - angle[mimic.joint])
+            elif robot.joints[mimic.source].continuous:
+                wanted = (angle[mimic.joint] - mimic.offset) / mimic.multiplier
+                angle[mimic.source] += full_turns(wanted - angle[mimic.source])
+
+    def state_size(self) -> int:
+        """Length of the state as numbers: the compiled stepper's, then our own."""
+        return self._books.state_size() + len(self._memory.numbers)
+
+    def get_state(self, out: Array) -> None:
+        """Writes the state."""
+        size = self._books.state_size()
+        self._books.get_state(out[:size])
+        out[size:] = self._memory.numbers
+
+    def set_state(self, state: Array) -> None:
+        """Goes back to what `get_state` wrote."""
+        size = self._books.state_size()
+        self._books.set_state(np.ascontiguousarray(state[:size]))
+        self._memory.numbers[:] = state[size:]
+
+    def set_servos(self, servos: Array | None) -> None:
+        """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
+        self._servos = servos
+        self._books.set_servos(servos)
+
+    def get_tau(self, tau: Array, saturated: Array) -> None:
+        """Writes the torques of the last step, and 1 where they are not what was asked for."""
+        self._books.get_tau(tau, saturated)
+
+    def log(self) -> Array:
+        """Rows (step, contact, force in world axes, sliding) of the last run."""
+        return np.concatenate(self._log) if self._log else np.zeros((0, 6))
+
+    # -------------------------------------------------------------------- steps
+    def step(self, tau: Array | None, wrenches: Array | None) -> Report:
+        """One step under tau (nu,) and wrenches (n, 6); a failed one leaves the state."""
+        self._log = []
+        return self._advance(tau, wrenches, _Record())
+
+    def run(
+        self,
+        steps: int,
+        tau: Array | None,
+        tau_varies: bool,
+        wrenches: Array | None,
+        q: Array | None,
+        v: Array | None,
+        applied_tau: Array | None,
+        works: Array | None,
+        counts: Array | None,
+    ) -> tuple[int, Report]:
+        """Steps until done or failed, and records what is not None."""
+        self._log = []
+        record = _Record(q, v, applied_tau, works, counts)
+        self._books.run(0, None, False, None, q, v, None, None, None)  # the first node
+        report: Report = (0, 0, 0.0, 0.0, WORLD, 1, 0, IPOPT)
+        for k in range(steps):
+            torque = tau[k] if tau is not None and tau_varies else tau
+            before = len(self._log)
+            report = self._advance(torque, wrenches, record.at(k))
+            if report[0] != Status.CONVERGED:
+                return k, report
+            for touches in self._log[before:]:
+                touches[:, 0] = k
+        return steps, report
+
+    def _advance(self, tau: Array | None, wrenches: Array | None, record: _Record) -> Report:
+        """A whole step, in halves where it must be."""
+        size = self.state_size()
+        saved = np.empty(size)
+        self.get_state(saved)
+        report = self._part(tau, wrenches, record, self._h)
+        if report[0] == Status.CONVERGED or self._options.max_halvings == 0:
+            return report
+        logger.info("no step of %g s was found; it is taken in halves", self._h)
+        logged = len(self._log)
+        parts: list[Report] = []
+        sums = np.zeros((1, 6))
+        done = self._halves(tau, wrenches, record, self._h, 1, parts, sums)
+        iterations = report[1] + sum(part[1] for part in parts)
+        if not done:
+            self.set_state(saved)
+            del self._log[logged:]
+            return (report[0], iterations, *report[2:])
+        last = parts[-1]
+        if record.works is not None:
+            record.works[:] = sums
+        if record.counts is not None:
+            record.counts[0] = [iterations, len(parts), last[6], IPOPT]
+        residual, closure = max(part[2] for part in parts), last[3]
+        return (last[0], iterations, residual, closure, WORLD, len(parts), last[6], IPOPT)
+
+    def _halves(
+        self,
+        tau: Array | None,
+        wrenches: Array | None,
+        record: _Record,
+        h: float,
+        depth: int,
+        parts: list[Report],
+        sums: Array,
+    ) -> bool:
+        """Two steps of half the length h, in halves where they must be; false where one fails."""
+        q, v = (None if array is None else array.copy() for array in (record.q, record.v))
+        works = None if record.works is None else np.zeros((1, 6))
+        part = _Record(q, v, record.tau, works)
+        for _ in (0, 1):
+            before = len(self._log)
+            report = self._part(tau, wrenches, part, 0.5 * h)
+            if report[0] == Status.CONVERGED:
+                parts.append(report)
+                for touches in self._log[before:]:
+                    touches[:, 2:5] *= 0.5 * h / self._h  # the mean over the whole step
+                if works is not None:
+                    sums += works
+            elif depth >= self._options.max_halvings or not self._halves(
+                tau, wrenches, part, 0.5 * h, depth + 1, parts, sums
+            ):
+                return False
+            for mine, his in ((record.q, part.q), (record.v, part.v)):
+                if mine is not None and his is not None:
+                    mine[1] = his[1]
+                    his[0] = his[1]
+        return True
+
+    def _part(self, tau: Array | None, wrenches: Array | None, record: _Record, h: float) -> Report:
+        """A step of length h: IPOPT solves it, the compiled stepper takes it."""
+        inputs = self._inputs(tau, wrenches, h)
+        status, iterations, solution = self._solve(inputs)
+        if solution is not None and self._restitution > 0.0:
+            targets = self._bounces(solution, h)
+            if targets.any():
+                inputs = replace(inputs, targets=targets)
+                status, more, solution = self._solve(inputs)
+                iterations += more
+        if solution is None:
+            return (status, iterations, np.inf, np.inf, WORLD, 1, 0, IPOPT)
+        q1 = self._minimal(solution.poses)
+        self._books.prescribe(
+            q1, self._row_impulses(solution), self._contact_table(solution, inputs.targets),
+            self._joint_table(solution, inputs), iterations,
+        )  # fmt: skip
+        _, report = self._books.run(
+            1, tau, False, wrenches, record.q, record.v, record.tau, record.works, record.counts, h
+        )
+        if report[0] == Status.CONVERGED:
+            self._log.append(self._books.log())
+            self._commit(solution, inputs, q1)
+            if record.counts is not None:
+                record.counts[0, 3] = IPOPT
+        return (*report[:-1], IPOPT)
+
+    def _inputs(self, tau: Array | None, wrenches: Array | None, h: float) -> Inputs:
+        robot, memory = self._robot, self._memory
+        drives = np.zeros((robot.nv, DRIVE))
+        dofs = robot.actuated_dofs
+        if tau is not None:
+            drives[dofs, 0] = tau
+        if self._servos is not None:
+            drives[dofs, 1:] = self._servos
+            for joint in robot.joints:
+                if joint.nv == 1:  # the error at the left node, the shorter way without limits
+                    error = drives[joint.idx_v, 1] - memory.coordinates[joint.child]
+                    error -= full_turns(error) if joint.continuous else 0.0
+                    drives[joint.idx_v, 1] = error
+        bounds = np.zeros(len(robot.joints))
+        for i in self._rubbing:
+            # half of the step before and half of this one, which after a start is all there is
+            share = 1.0 if memory.friction[i, 2] > 0.0 else 0.5
+            bounds[i] = share * h * robot.joints[i].friction[0]
+        forces = np.zeros((len(robot.bodies), WRENCH)) if wrenches is None else wrenches
+        targets = np.zeros(self._points.count)
+        return Inputs(h, self._gravity, drives, forces, targets, bounds)
+
+    def _commit(self, solution: Solution, inputs: Inputs, q1: Array) -> None:
+        """Momentum of the new node, and what contacts and joints remember."""
+        memory, points, h = self._memory, self._points, inputs.h
+        before, after = memory.poses.copy(), solution.poses
+        momentum = functions_of(self._robot).end_of_step(
+            h, inputs.gravity, before.ravel(), after.ravel(), inputs.drives.ravel(),
+            inputs.wrenches.ravel(),
+        )  # fmt: skip
+        R0, R1 = rotation_matrices(before[:, 3:]), rotation_matrices(after[:, 3:])
+        left = solution.residual  # carried over, so that tolerances do not add up to a drift
+        turned = np.einsum("nji,njk,nk->ni", R1, R0, left[:, 3:])
+        memory.momentum[:] = momentum.full().reshape(-1, WRENCH)
+        memory.momentum -= np.hstack([left[:, :3], turned])
+        memory.velocities[:, :3] = (after[:, :3] - before[:, :3]) / h
+        memory.velocities[:, 3:] = turns(before, after) * (2.0 / h)
+        old = memory.coordinates.copy()
+        for i, joint in enumerate(self._robot.joints):
+            if joint.nv == 1:
+                angle = self._robot.joint_position(q1, i)
+                around = full_turns(old[i] - angle) if joint.continuous else 0.0
+                memory.coordinates[i] = angle + around
+        memory.multipliers[:] = solution.multipliers / h
+        slips = points.slips(before, after) + memory.contacts[:, 3:]
+        memory.contacts[:] = 0.0
+        for k, own in solution.contacts.items():
+            memory.contacts[k, :3] = own / [h, 1.0, 1.0]
+            if np.hypot(own[1], own[2]) < STICKS:
+                memory.contacts[k, 3:] = slips[k]
+        memory.limits[:] = 0.0
+        for key, n in solution.limits.items():
+            memory.limits[key] = n / h
+        for i, e in solution.friction.items():
+            moved = memory.coordinates[i] - old[i] + memory.friction[i, 1]
+            memory.friction[i] = [e, moved if abs(e) < STICKS else 0.0, 1.0]
+        memory.q[:] = q1
+        memory.poses[:] = after
+
+    # -------------------------------------------------------------------- for the books
+    def _minimal(self, poses: Array) -> Array:
+        """(nq,) nearest to the current configuration."""
+        still = np.zeros((len(poses), 3))
+        state = MaximalState(poses[:, :3], poses[:, 3:], still, still)
+        return to_minimal(self._robot.bodies, self._robot.joints, state, self._memory.q)[0]
+
+    def _row_impulses(self, solution: Solution) -> Array:
+        """Of loops and mimic joints, then of dampers between points."""
+        tree = sum(joint.kind.rows for joint in self._robot.joints)
+        pulls = []
+        for spring in self._robot.springs:
+            if spring.damping > 0.0:
+                lengths = [
+                    np.linalg.norm(
+                        point(poses, spring.body_2, spring.p_2)
+                        - point(poses, spring.body_1, spring.p_1)
+                    )
+                    for poses in (self._memory.poses, solution.poses)
+                ]
+                pulls.append(-0.5 * spring.damping * float(lengths[1] - lengths[0]))
+        return np.append(solution.multipliers[tree:], pulls)
+
+    def _contact_table(self, solution: Solution, targets: Array) -> Array:
+        table, points = np.zeros((len(solution.contacts), 5)), self._points
+        for row, (k, own) in zip(table, solution.contacts.items(), strict=True):
+            row[0], row[4] = k, targets[k]
+            row[1:4] = own[0] * (points.normal + points.mu[k] * (own[1:] @ points.tangents))
+        return table
+
+    def _joint_table(self, solution: Solution, inputs: Inputs) -> Array:
+        table = np.zeros((self._robot.nv, 3))
+        for (i, side), impulse in solution.limits.items():
+            table[self._robot.joints[i].idx_v, side] = impulse
+        for i, e in solution.friction.items():
+            table[self._robot.joints[i].idx_v, 2] = e * inputs.bounds[i]
+        return table
+
+    # -------------------------------------------------------------------- one step
+    def _solve(self, inputs: Inputs) -> tuple[Status, int, Solution | None]:
+        """The step with all contacts and limits that matter."""
+        guess = self._memory.guess(inputs.h)
+        selection = self._select(guess)
+        total = 0
+        for _ in range(MOST_ROUNDS):
+            status, iterations, solution = self._solve_selected(selection, inputs, guess)
+            total += iterations
+            if solution is None:
+                return status, total, None
+            if not self._add_missed(selection, solution.poses):
+                return Status.CONVERGED, total, solution
+        return Status.MAX_ITERATIONS, total, None
+
+    def _select(self, guess: Array) -> Selection:
+        """Contacts and limits that may act on the way to the guess."""
+        memory = self._memory
+        before, after = self._points.gaps(memory.poses), self._points.gaps(guess)
+        near = (np.minimum(before, after) <= np.abs(after - before)) | (memory.contacts[:, 0] > 0.0)
+        limits = self._limits_within(LIMIT_MARGIN, memory.coordinates)
+        return Selection(set(np.flatnonzero(near).tolist()), limits)
+
+    def _limits_within(self, margin: float, coordinates: Array) -> set[tuple[int, int]]:
+        found = set()
+        for i in self._limited:
+            joint, x = self._robot.joints[i], coordinates[i]
+            for side, distance in enumerate((x - joint.lower[0], joint.upper[0] - x)):
+                if distance < margin:
+                    found.add((i, side))
+        return found
+
+    def _add_missed(self, selection: Selection, poses: Array) -> bool:
+        """Adds what the selection lacks and the solution breaks; false if there is none."""
+        contacts = set(np.flatnonzero(self._points.gaps(poses) < 0.0).tolist())
+        limits: set[tuple[int, int]] = set()
+        if self._limited:
+            q1 = self._minimal(poses)
+            coordinates = np.zeros(len(self._robot.joints))
+            for i in self._limited:
+                coordinates[i] = self._robot.joint_position(q1, i)
+            limits = self._limits_within(0.0, coordinates)
+        missed = bool(contacts - selection.contacts or limits - selection.limits)
+        selection.contacts |= contacts
+        selection.limits |= limits
+        return missed
+
+    def _solve_selected(
+        self, selection: Selection, inputs: Inputs, guess: Array
+    ) -> tuple[Status, int, Solution | None]:
+        """One attempt after the other."""
+        step, nlp = self._program(selection)
+        step.prepare(self._memory, inputs, self._scales(inputs.h))
+        tolerance, total, status = self._options.tolerance, 0, Status.INFEASIBLE
+        for attempt in ATTEMPTS:
+            for name, value in attempt.options.items():
+                nlp.add_option(name, value)
+            start = step.start(guess if attempt.moving else self._memory.poses, attempt.warm)
+            z, info = nlp.solve(start)
+            code, iterations = int(info["status"]), step.program.iterations
+            total += iterations
+            broken, slack = step.errors(z, info["g"])
+            logger.debug(
+                "%s start: IPOPT ends with %d after %d iterations, rows to %.1e, slacks to %.1e",
+                attempt.name, code, iterations, broken, slack,
+            )  # fmt: skip
+            if broken <= 10.0 * tolerance and slack <= MOST_SLACK * tolerance:
+                return Status.CONVERGED, total, step.solution(z, info["g"])
+            status = STATUS.get(code, Status.INFEASIBLE)
+            if status is Status.CONVERGED:  # at a least sum of slacks that is not zero
+                status = Status.INFEASIBLE
+        logger.info("IPOPT found no step of %g s: %s", inputs.h, info["status_msg"].decode())
+        return status, total, None
+
+    def _scales(self, h: float) -> Scales:
+        """From free fall, or from the motion of the last step where that is faster."""
+        fall = max(float(np.linalg.norm(self._gravity)), 1.0) * h
+        speed = max(fall, float(np.abs(self._memory.velocities[:, :3]).max(initial=0.0)))
+        options = self._options
+        return Scales(
+            h, max(self._robot.mass, 1e-6) * speed, speed * h, options.smoothing, options.tolerance
+        )
+
+    def _program(self, selection: Selection) -> tuple[StepProgram, Any]:
+        """Built once for each set of contacts and limits, with IPOPT's problem."""
+        key = selection.key
+        if key not in self._programs:
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._programs.clear()
+            step = StepProgram(
+                self._robot, self._points, self._rubbing, selection, self._options.regularisation
+            )
+            program = step.program
+            nlp = self._cyipopt.Problem(
+                n=program.size, m=program.row_count, problem_obj=program, lb=program.lower,
+                ub=np.full(program.size, np.inf), cl=np.zeros(program.row_count),
+                cu=program.upper_rows,
+            )  # fmt: skip
+            for name, value in self._settings.items():
+                nlp.add_option(name, value)
+            self._programs[key] = step, nlp
+        return self._programs[key]
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        """IPOPT's options: our own scaling, bounds as they are, no output."""
+        tolerance = self._options.tolerance
+        return {
+            "tol": tolerance, "constr_viol_tol": tolerance, "compl_inf_tol": tolerance,
+            "dual_inf_tol": 1e-4, "acceptable_iter": 0, "max_iter": self._options.max_iterations,
+            "mu_min": 0.01 * tolerance, "bound_relax_factor": 0.0, "nlp_scaling_method": "none",
+            "print_level": 0, "sb": "yes",
+        }  # fmt: skip
+
+    def _bounces(self, solution: Solution, h: float) -> Array:
+        """(contacts,) gap to reach: g(q1) >= g(q0) - e h u for those that close and come fast."""
+        points, memory = self._points, self._memory
+        v = np.empty(self._robot.nv)
+        self._books.get_v(v)
+        state = self._robot.to_maximal(memory.q, v)
+        gaps, targets = points.gaps(memory.poses), np.zeros(points.count)
+        slowest = BOUNCE_THRESHOLD * float(np.linalg.norm(self._gravity)) * h
+        for k in solution.contacts:
+            body = points.bodies[k]
+            spin = np.cross(state.w_WB_B[body], points.p_BC[k])
+            R_WB = rotation_matrices(state.quat_WB_xyzw[body])
+            u = float(points.normal @ (state.v_WB[body] + R_WB @ spin))
+            if not memory.contacts[k, 0] > 0.0 and u < -slowest:
+                targets[k] = max(0.0, gaps[k] - self._restitution * h * u)
+        return targets
