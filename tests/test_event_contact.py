@@ -185,6 +185,27 @@ def _height(state, contact):
     return (state.p_WB[contact.body] + R @ contact.p_BC)[2]
 
 
+@pytest.mark.parametrize("time_step", [0.01, 0.0025])
+def test_a_foot_that_would_have_to_pull_slips_and_then_lifts(time_step):
+    """The knee pushes off: the leg's own inertia drags the foot along before it leaves."""
+    sim = vc.Simulator(JUMPER, time_step, contact=vc.PlasticContact())
+    q = JUMPER.neutral()
+    q[1:5] = pin.Quaternion(pin.rpy.rpyToMatrix(0.0, -0.7, 0.0)).coeffs()
+    q[5] = np.arcsin(0.45 * np.sin(0.7) / 0.432) + 0.7  # the foot is below the hip
+    sim.reset(JUMPER.on_ground(q))
+    trajectory = sim.run(0.17, lambda state: [0.0, 0.0, 0.0, 0.0, -260.0])
+    foot = trajectory.contacts["foot"]
+    assert foot.force[:, 2].min() > -1e-6 * WEIGHT
+    assert foot.gap.min() > -1e-13
+    assert foot.sliding.any()
+    slips = np.flatnonzero(foot.sliding)
+    assert np.abs(foot.force[slips, :2]).max() < 1e-9  # no friction
+    kinds = [what.kind for what in trajectory.occurrences]
+    assert kinds[:3] == ["release", "impact", "release"]
+    assert foot.gap[-1] > 1e-3
+    assert np.abs(trajectory.ledger.defect).max() < 1e-9  # of 400 J
+
+
 # ------------------------------------------------------------ elastic
 def bouncing(robot, time_step, duration, start, **options):
     sim = vc.Simulator(robot, time_step, contact=vc.ElasticContact(), **options)

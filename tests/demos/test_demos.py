@@ -41,6 +41,33 @@ def test_hopper_writes_its_report(tmp_path, capsys):
     assert file.stat().st_size < 10e6
 
 
+def test_jumper_bounces_with_bounded_energy(tmp_path):
+    """60 of the 400 s; a contact every 0.481 s, the first after half of that."""
+    plot, page = tmp_path / "energy.png", tmp_path / "run.html"
+    figures = run("jumper_elastic", "--time", "60", "--plot", str(plot), "--html", str(page))
+    assert {step: contacts for step, (contacts, _) in figures.items()} == {0.01: 125, 0.005: 125}
+    assert figures[0.01][1] < 1.3e-3  # as published
+    assert figures[0.005][1] < 1.3e-4
+    assert plot.stat().st_size > 10_000 and page.stat().st_size > 100_000
+
+
+def test_jumper_leaves_the_ground_at_the_published_times(tmp_path):
+    plot, page = tmp_path / "release.png", tmp_path / "run.html"
+    times = run("jumper_plastic", "--plot", str(plot), "--html", str(page))
+    np.testing.assert_allclose(times, [0.6570, 0.6591796875, 0.6597], rtol=0, atol=1e-9)
+    assert plot.stat().st_size > 10_000 and page.stat().st_size > 100_000
+
+
+def test_walker_takes_two_steps_and_falls(tmp_path, capsys):
+    plot, page = tmp_path / "walk.png", tmp_path / "run.html"
+    events = run("walker_passive", "--plot", str(plot), "--html", str(page))
+    assert [name for name, _ in events] == ["step", "step", "fall"]
+    # the continuous motion, at second order: 6e-5 s at h = 5 ms
+    np.testing.assert_allclose([t for _, t in events], [0.251185, 1.051474, 1.871432], atol=1e-4)
+    assert "energy 20.4794 J -> 11.5405 J" in capsys.readouterr().out
+    assert plot.stat().st_size > 10_000 and page.stat().st_size > 100_000
+
+
 def test_every_demo_is_tested():
     text = Path(__file__).read_text()
     for demo in DEMOS.glob("*.py"):

@@ -32,7 +32,8 @@ def joint_constraint(
 ) -> tuple[Array, Array, Array]:
     """Rows c (m,) of a joint between bodies A and B and their Jacobians (m, 6) of A and of B.
 
-    ``kind``: 0 floating, 1 revolute, 2 prismatic, 3 fixed, 4 spherical, 5 planar, 6 universal.
+    ``kind``: 0 floating, 1 revolute, 2 prismatic, 3 fixed, 4 spherical, 5 planar, 6 universal,
+    7 gliding.
     ``frame_A`` and ``frame_B`` (7,) are x y z and quaternion x y z w of the joint frame in its
     body, ``axis`` and ``axis2`` unit vectors in it. Jacobian columns are (dx in world axes, dphi
     in body axes). ValueError for an unknown kind.

@@ -13,12 +13,22 @@
 
 namespace vi_contact {
 
-// A floating joint has no rows; a continuous joint is a revolute one.
-enum class JointKind { floating, revolute, prismatic, fixed, spherical, planar, universal };
-inline constexpr int joint_kind_count = 7;
+// A floating joint has no rows; a continuous joint is a revolute one; a gliding one keeps the
+// origin of G in the plane of F across the axis, and no more.
+enum class JointKind {
+  floating,
+  revolute,
+  prismatic,
+  fixed,
+  spherical,
+  planar,
+  universal,
+  gliding
+};
+inline constexpr int joint_kind_count = 8;
 
 inline constexpr int joint_row_count(JointKind kind) {
-  constexpr int rows[joint_kind_count] = {0, 5, 5, 6, 3, 3, 4};
+  constexpr int rows[joint_kind_count] = {0, 5, 5, 6, 3, 3, 4, 1};
   return rows[static_cast<int>(kind)];
 }
 
@@ -162,6 +172,9 @@ inline void joint_constraint(const Joint& joint, const Pose& X_WA, const Pose& X
     case JointKind::universal:
       kinematics.displacement(rows, 0);
       kinematics.perpendicular(a, joint.axis2, rows, 3);
+      break;
+    case JointKind::gliding:
+      kinematics.displacement_along<1>(a.transpose(), rows, 0);
       break;
   }
 }

@@ -45,7 +45,7 @@ JointKind joint_kind(int kind) {
   if (kind < 0 || kind >= joint_kind_count) {
     throw std::invalid_argument("no joint kind " + std::to_string(kind) +
                                 "; kinds are 0 floating, 1 revolute, 2 prismatic, 3 fixed, "
-                                "4 spherical, 5 planar, 6 universal");
+                                "4 spherical, 5 planar, 6 universal, 7 gliding");
   }
   return static_cast<JointKind>(kind);
 }

@@ -71,6 +71,8 @@ def constraint(
         case JointKind.UNIVERSAL:
             other = rotate(quat_WG, ca.DM(connection.axis2))
             return ca.vertcat(d_W, ca.dot(rotate(quat_WF, axis), other))
+        case JointKind.GLIDING:
+            return ca.dot(axis, d_F)
 
 
 def angle_or_travel(

@@ -35,11 +35,13 @@ class JointKind(IntEnum):
     SPHERICAL = 4
     PLANAR = 5
     UNIVERSAL = 6
+    GLIDING = 7
+    """A point that stays in a plane: a foot that slips."""
 
     @property
     def rows(self) -> int:
         """Number of scalar constraints between the two bodies."""
-        return (0, 5, 5, 6, 3, 3, 4)[self]
+        return (0, 5, 5, 6, 3, 3, 4, 1)[self]
 
 
 class Record:

@@ -125,6 +125,9 @@ def _outer_root(excess: Callable[[float], float]) -> float:
 class PlasticContact(ContactLaw):
     """Perfectly plastic: a foot that touches is held by a spherical joint until it would pull.
 
+    A foot that could only be held by a pull, but would sink into the ground if it were let go,
+    slips without friction until it lifts: no contact ever pulls.
+
     Where the normal multiplier changes sign within a step, the step is cut at the length for which
     it is zero (12). Where the multiplier is still positive over the whole step, but no length of
     the next one makes it zero, the step is refined until a length does: by bisection, or in
@@ -159,27 +162,31 @@ class PlasticContact(ContactLaw):
         end: float,
         drive: Drive,
     ) -> Node:
-        """Holds the contacts where they are."""
-        return motion.holding(node, contacts)
+        """Holds the contacts where they are; those for which that would take a pull, slip."""
+        held = motion.holding(node, contacts)
+        pulls = {
+            hold.contact
+            for hold, rest in zip(held.held, held.rest, strict=True)
+            if hold.contact in contacts and rest < 0.0
+        }
+        if not pulls:
+            return held
+        return motion.holding(motion.holding(node, set(contacts) - pulls), pulls, slips=True)
 
     def release(
         self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
     ) -> Release | None:
         """The release (12) within a part, refined if need be."""
-        if self._pulls(motion, node, part.pushes):
+        if self._pulls(motion, part.pushes):
             parts, contact = self._cut(motion, node, part, end, drive)
             return Release(parts, contact, 0)
-        if not self._pulls(motion, part.node, part.node.rest):
+        if not self._pulls(motion, part.node.rest):
             return None
         refine = self._bisect if self.refinement == "bisection" else self._subdivide
         return refine(motion, node, part.length, drive)
 
-    def _pulls(self, motion: HybridMotion, node: Node, pushes: Array) -> bool:
-        limit = -PULL_TOLERANCE * motion.weight_impulse
-        return any(
-            push < limit and contact not in node.fixed
-            for (contact, _), push in zip(node.held, pushes, strict=True)
-        )
+    def _pulls(self, motion: HybridMotion, pushes: Array) -> bool:
+        return bool((pushes < -PULL_TOLERANCE * motion.weight_impulse).any())
 
     def _cut(
         self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
@@ -187,30 +194,25 @@ class PlasticContact(ContactLaw):
         """The shortest step from the node after which a foot that pulls has multiplier zero."""
         found: list[tuple[float, int]] = []
         limit = -PULL_TOLERANCE * motion.weight_impulse
-        for k, (contact, _) in enumerate(node.held):
-            if part.pushes[k] >= limit or contact in node.fixed:
+        for k, hold in enumerate(node.held):
+            if part.pushes[k] >= limit:
                 continue
             if node.rest[k] <= 0.0:  # it pulls at the node already
-                found.append((0.0, contact))
+                found.append((0.0, hold.contact))
                 continue
 
             def push(h: float, k: int = k) -> float:
                 return float(motion.attempt(node, h, end, drive).pushes[k])
 
             length = crossing(push, 0.0, part.length, float(node.rest[k]), float(part.pushes[k]))
-            found.append((length, contact))
+            found.append((length, hold.contact))
         length, contact = min(found)
         if length < motion.shortest:
             return [], contact
         return [motion.attempt(node, length, end, drive)], contact
 
     def _most_pulled(self, node: Node) -> int:
-        free = [
-            (push, contact)
-            for (contact, _), push in zip(node.held, node.rest, strict=True)
-            if contact not in node.fixed
-        ]
-        return min(free)[1]
+        return node.held[int(np.argmin(node.rest))].contact
 
     def _bisect(self, motion: HybridMotion, node: Node, length: float, drive: Drive) -> Release:
         """Halves the interval; the half in which the multiplier changes sign is kept."""
@@ -218,14 +220,14 @@ class PlasticContact(ContactLaw):
         for k in range(1, self.max_refinements + 1):
             half = 0.5 * length
             first = motion.attempt(node, half, node.time + half, drive)
-            if self._pulls(motion, node, first.pushes):
+            if self._pulls(motion, first.pushes):
                 parts, contact = self._cut(motion, node, first, node.time + half, drive)
                 return Release([*done, *parts], contact, k)
-            if not self._pulls(motion, first.node, first.node.rest):
+            if not self._pulls(motion, first.node.rest):
                 middle, end = first.node, node.time + length
                 second = motion.attempt(middle, end - middle.time, end, drive)
                 done, node = [*done, first], middle
-                if self._pulls(motion, middle, second.pushes):
+                if self._pulls(motion, second.pushes):
                     parts, contact = self._cut(motion, middle, second, end, drive)
                     return Release([*done, *parts], contact, k)
             length = half
@@ -240,11 +242,11 @@ class PlasticContact(ContactLaw):
             for j in range(1, p + 1):
                 end = node.time + length * j / p
                 part = motion.attempt(start, end - start.time, end, drive)
-                if self._pulls(motion, start, part.pushes):
+                if self._pulls(motion, part.pushes):
                     parts, contact = self._cut(motion, start, part, end, drive)
                     return Release([*path, *parts], contact, p)
                 path.append(part)
                 start = part.node
-                if self._pulls(motion, start, start.rest):
+                if self._pulls(motion, start.rest):
                     break  # the next release time would lie before this node
         return Release(path, self._most_pulled(path[-1].node), self.max_refinements + 1)

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from vi_contact import _core
 from vi_contact.errors import ZenoError
 from vi_contact.mechanics.ground import Ground
-from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contact_laws import ContactLaw
@@ -29,8 +28,25 @@ SHORTEST = 1e-9
 PROBE = 1e-6
 """Of the time step: how far to look which way something goes that starts at zero."""
 
-Held = tuple[tuple[int, tuple[float, float, float]], ...]
-"""Contacts that are held, and where [m]."""
+NOTHING, NO_TOUCH = np.zeros(0), np.zeros((0, 5))
+
+
+class Hold(NamedTuple):
+    """A contact that is held on the ground."""
+
+    contact: int
+    place: tuple[float, float, float]
+    """Where its centre is [m]."""
+    slips: bool
+    """Held along the normal only: it slips without friction."""
+
+    @property
+    def kind(self) -> JointKind:
+        """Of the joint that holds it."""
+        return JointKind.GLIDING if self.slips else JointKind.SPHERICAL
+
+
+Held = tuple[Hold, ...]
 
 Command = tuple[Array | None, Array | None]
 """Torques (nu,) and servos (nu, 4) over a part of a step."""
@@ -47,12 +63,8 @@ class Node(NamedTuple):
 
     state: State
     held: Held = ()
-    rest: Array = np.zeros(0)
+    rest: Array = NOTHING
     """(H,) normal impulses that the held contacts take up at the node [N s]; below zero: pull."""
-    fresh: frozenset[int] = frozenset()
-    """Contacts that are held from this node on."""
-    stuck: frozenset[int] = frozenset()
-    """Contacts that came off in this time step and touched again at once."""
     fired: tuple[tuple[int, bool], ...] = ()
     """Events that happened at this node, and whether their guards came from above."""
     kicks: tuple[tuple[int, Array], ...] = ()
@@ -62,11 +74,6 @@ class Node(NamedTuple):
     def time(self) -> float:
         """[s]."""
         return self.state.time
-
-    @property
-    def fixed(self) -> frozenset[int]:
-        """Contacts that cannot come off over the part that begins here."""
-        return self.fresh | self.stuck
 
 
 @dataclass
@@ -172,22 +179,19 @@ class HybridMotion:
         stepper.get_v(v)
         return Node(state, held, self._normals(stepper.node_multipliers(), held))
 
-    def holding(self, node: Node, contacts: Iterable[int]) -> Node:
+    def holding(self, node: Node, contacts: Iterable[int], slips: bool = False) -> Node:
         """The node with more contacts held where they are."""
         new = list(contacts)
         if not new:
             return node
-        centres = self._centres(node.state)
-        places = [(float(x), float(y), float(z)) for x, y, z in centres[new]]
-        held = (*node.held, *zip(new, places, strict=True))
-        return self._switched(node, held)._replace(
-            fresh=node.fresh | frozenset(new), stuck=node.stuck
-        )
+        centres = self._centres(node.state)[new]
+        places = [(float(x), float(y), float(z)) for x, y, z in centres]
+        holds = (Hold(i, place, slips) for i, place in zip(new, places, strict=True))
+        return self._switched(node, (*node.held, *holds))
 
     def _without(self, node: Node, contact: int) -> Node:
         """The node with a contact let go."""
-        held = tuple(pair for pair in node.held if pair[0] != contact)
-        return self._switched(node, held)._replace(stuck=node.stuck, fresh=node.fresh - {contact})
+        return self._switched(node, tuple(hold for hold in node.held if hold.contact != contact))
 
     def _switched(self, node: Node, held: Held) -> Node:
         stepper = self.stepper(held)
@@ -209,31 +213,37 @@ class HybridMotion:
         """
         key = held, exact
         if key not in self._steppers:
-            loops = tuple(self._foot(contact, place) for contact, place in held)
+            loops = tuple(self._foot(hold) for hold in held)
             robot = self.robot.with_parts(loops=(*self.robot.loops, *loops)) if held else self.robot
             kept = [other for other in self._steppers if other[0] in ((), held)]
             self._steppers = {other: self._steppers[other] for other in kept}
             self._steppers[key] = self._make(robot, exact)
         return self._steppers[key]
 
-    def _foot(self, contact: int, place: tuple[float, float, float]) -> Loop:
-        part, identity = self.contacts[contact], np.array([0.0, 0.0, 0.0, 1.0])
+    def _foot(self, hold: Hold) -> Loop:
+        part, identity = self.contacts[hold.contact], np.array([0.0, 0.0, 0.0, 1.0])
         return Loop(
             name=part.name,
-            kind=JointKind.SPHERICAL,
+            kind=hold.kind,
             parent=WORLD,
             child=part.body,
-            frame_parent=Pose(np.array(place), identity),
+            frame_parent=Pose(np.array(hold.place), identity),
             frame_child=Pose(part.p_BC.copy(), identity.copy()),
-            axis=np.array([0.0, 0.0, 1.0]),
-            axis2=np.array([1.0, 0.0, 0.0]),
+            axis=self.normal.copy(),
+            axis2=self.normal.copy(),
             links=("world", part.link),
         )
 
     # ------------------------------------------------------------ geometry
     def _centres(self, state: State) -> Array:
-        R_WB = rotation_matrices(state.quat_WB_xyzw[self._bodies])
-        return state.p_WB[self._bodies] + np.einsum("cij,cj->ci", R_WB, self._points)
+        """(C, 3) of the contacts: p + R(Q) r with R(Q) r = r + w t + u x t, t = 2 u x r."""
+        x, y, z, w = state.quat_WB_xyzw[self._bodies].T
+        a, b, c = self._points.T
+        s, t, r = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+        turned = np.array(
+            [a + w * s + y * r - z * t, b + w * t + z * s - x * r, c + w * r + x * t - y * s]
+        )
+        return state.p_WB[self._bodies] + turned.T
 
     def gaps(self, state: State) -> Array:
         """(C,) of all contacts [m]."""
@@ -258,12 +268,16 @@ class HybridMotion:
         return np.array(rows).reshape(-1, self.robot.nv)
 
     def _normals(self, multipliers: Array, held: Held) -> Array:
-        return self._forces(multipliers, held) @ self.normal
+        return self._forces(multipliers, held) @ self.normal if held else NOTHING
 
     def _forces(self, multipliers: Array, held: Held) -> Array:
         """(H, 3) impulses on the held contacts, world axes."""
-        rows = slice(self._first_row, self._first_row + 3 * len(held))
-        return multipliers[rows].reshape(-1, 3)
+        forces, row = [], self._first_row
+        for hold in held:
+            force = multipliers[row : row + hold.kind.rows]
+            forces.append(force[0] * self.normal if hold.slips else force)
+            row += hold.kind.rows
+        return np.array(forces)
 
     # ------------------------------------------------------------ steps
     def attempt(self, node: Node, length: float, end: float, drive: Drive) -> Part:
@@ -285,16 +299,21 @@ class HybridMotion:
         if report[0]:
             raise self._fail(report)
         impulses, kinetic = stepper.multipliers(), stepper.interval_kinetic()
-        forces = self._forces(impulses, node.held) / length
-        rows = [[i, *force, 0.0] for (i, _), force in zip(node.held, forces, strict=True)]
+        rows = []
+        if node.held:
+            forces = self._forces(impulses, node.held) / length
+            for hold, force in zip(node.held, forces, strict=True):
+                rows.append([hold.contact, *force, float(hold.slips)])
         rows += [[i, *(kick / length), 0.0] for i, kick in node.kicks]
-        touches = np.array(rows).reshape(-1, 5) if self.law else stepper.log()[:, 1:]
+        touches = NO_TOUCH if self.law else stepper.log()[:, 1:]
+        if rows:
+            touches = np.array(rows)
         time = node.time + length
         if abs(end - time) < self.shortest:
             time = end
         arrived = self._node(stepper, time, node.held, v[1])
         return Part(
-            node=arrived._replace(stuck=node.stuck),
+            node=arrived,
             length=length,
             q=q[1],
             v=v[1],
@@ -315,7 +334,6 @@ class HybridMotion:
         """From a node to `end`; the node there, what happened, and whether to stop."""
         self._wrenches = wrenches
         log = Log(node.state.q, node.state.v)
-        node = node._replace(stuck=frozenset())
         stop = False
         names: list[str] = []
         while end - node.time > self.shortest and not stop:
@@ -324,7 +342,7 @@ class HybridMotion:
             before = len(log.occurrences)
             node, stop = self._part(node, end, drive, log)
             names += [what.name for what in log.occurrences[before:]]
-        return node._replace(stuck=frozenset()), log, stop
+        return node, log, stop
 
     def _part(self, node: Node, end: float, drive: Drive, log: Log) -> tuple[Node, bool]:
         """The motion from a node to the next event, or to `end`, and what happens there."""
@@ -357,26 +375,19 @@ class HybridMotion:
         log.change_velocity(last.state, free.state, impact=False)
         name = self.contacts[contact].name
         log.occurrences.append(Occurrence(last.time, "release", name, refinements))
-        return free._replace(stuck=last.stuck)
+        return free
 
     def _touch(self, part: Part | None, node: Node, end: float, drive: Drive, log: Log) -> Node:
         assert self.law is not None
-        held = {contact for contact, _ in node.held}
+        held = {hold.contact for hold in node.held}
         near = [
             int(i) for i in np.flatnonzero(self.gaps(node.state) <= GAP_TOLERANCE) if i not in held
         ]
         after = self.law.touch(self, part, node, near, end, drive)
         log.change_velocity(node.state, after.state, impact=True)
-        back = frozenset(
-            i for i in near if part is None and self._came_off(i, node.time, log.occurrences)
-        )
         for i in near:
             log.occurrences.append(Occurrence(node.time, "impact", self.contacts[i].name, 0))
-        return after._replace(stuck=after.stuck | back)
-
-    def _came_off(self, contact: int, time: float, occurrences: Sequence[Occurrence]) -> bool:
-        name = self.contacts[contact].name
-        return any(o.kind == "release" and o.name == name and o.time == time for o in occurrences)
+        return after
 
     def _fire(self, node: Node, firing: Sequence[tuple[int, bool]], log: Log) -> tuple[Node, bool]:
         stop, fired = False, []
@@ -398,7 +409,7 @@ class HybridMotion:
         works[5] = after.energy - before.energy
         return Part(
             node, 0.0, after.q, after.v, np.zeros(self.robot.nu), None, works, np.zeros(4),
-            np.zeros((0, 5)), (0, 0, 0.0, 0.0, WORLD, 0, 0, 0), np.zeros(0), 0.0, before.potential,
+            NO_TOUCH, (0, 0, 0.0, 0.0, WORLD, 0, 0, 0), NOTHING, 0.0, before.potential,
         )  # fmt: skip
 
     # ------------------------------------------------------------ crossings
@@ -422,7 +433,7 @@ class HybridMotion:
     ) -> list[float]:
         """Lengths after which contacts that are below the ground at the end touch it."""
         lengths = []
-        held = {contact for contact, _ in node.held}
+        held = {hold.contact for hold in node.held}
         for i in np.flatnonzero(self.gaps(part.node.state) < 0.0):
             if i in held:
                 continue
