@@ -47,5 +47,5 @@ def test_too_fast_a_step_is_refused(w):
 
 def test_unknown_kind_is_named():
     z, i = np.zeros(3), np.array([0.0, 0, 0, 1])
-    with pytest.raises(ValueError, match="no joint kind 7"):
-        _core.joint_constraint(7, z, i, z, i, np.r_[z, i], np.r_[z, i], z, z)
+    with pytest.raises(ValueError, match="no joint kind 8"):
+        _core.joint_constraint(8, z, i, z, i, np.r_[z, i], np.r_[z, i], z, z)
