@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
             trajectory = sim.run(STEPS_PER_DROP * h, throw=False)
             count["steps"] += len(trajectory)
             count["in contact"] += len(np.unique(trajectory.contacts.touches[:, 0]))
-            count["line search"] += int((trajectory.methods == 1).sum())
+            count["sweeps"] += int((trajectory.methods == 1).sum())
             count["interior point"] += int((trajectory.methods == 2).sum())
             count["split"] += int((trajectory.parts > 1).sum())
             count["iterations"] += int(trajectory.iterations.sum())

@@ -40,6 +40,7 @@ class Contacts {
     Vector2 anchor;
     Unilateral normal;
     Friction friction;
+    Vector3 start;      // impulses where sweeps began
     Vector3 c, change;  // answer to no motion; change of the impulses in this iteration
     Matrix3 C;
     double change_slack, change_psi;
@@ -271,6 +272,10 @@ class Contacts {
       pattern = pattern * 1000003UL + kind;
     }
     return pattern;
+  }
+
+  void set_hardness(double hardness, double h) {
+    for (Near& c : near) c.hard = hardness * root_mass_[c.link] / h;
   }
 
   void linearise_stick() {

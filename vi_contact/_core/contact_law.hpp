@@ -18,6 +18,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace vi_contact {
 
@@ -58,12 +59,12 @@ inline double step_inside(double x, double dx) {
   return dx < 0.0 ? std::min(1.0, -to_boundary * x / dx) : 1.0;
 }
 
-// Longest a <= 1 with (t, x) + a / to_boundary (dt, dx) in the cone t >= |x|.
-inline double step_inside_cone(double t, const Vector2& x, double dt, const Vector2& dx) {
+// Smallest a >= 0 with (t, x) + a (dt, dx) on the cone t = |x|, from inside; infinite if none.
+inline double cone_exit(double t, const Vector2& x, double dt, const Vector2& dx) {
   // (dt^2 - dx.dx) a^2 + 2 (t dt - x.dx) a + (t^2 - x.x) = 0, smallest root above zero
   const double A = dt * dt - dx.squaredNorm(), B = t * dt - x.dot(dx);
   const double C = std::max(0.0, t * t - x.squaredNorm());
-  double a = 2.0;
+  double a = std::numeric_limits<double>::infinity();
   const double D = B * B - A * C;
   if (A < 0.0) {
     a = (-B - std::sqrt(std::max(0.0, D))) / A;
@@ -71,7 +72,12 @@ inline double step_inside_cone(double t, const Vector2& x, double dt, const Vect
     a = C / (-B + std::sqrt(D));
   }
   if (dt < 0.0) a = std::min(a, -t / dt);
-  return std::clamp(to_boundary * a, 0.0, 1.0);
+  return std::max(a, 0.0);
+}
+
+// Longest a <= 1 with (t, x) + a / to_boundary (dt, dx) in the cone t >= |x|.
+inline double step_inside_cone(double t, const Vector2& x, double dt, const Vector2& dx) {
+  return std::min(1.0, to_boundary * cone_exit(t, x, dt, dx));
 }
 
 struct Friction {

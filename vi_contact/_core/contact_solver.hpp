@@ -1,5 +1,5 @@
-// The step with contacts: semismooth Newton first, with a line search if it cycles, an interior
-// point behind it. All of them move the same unknowns: joint increments and impulses.
+// Semismooth Newton, with or without a line search, and an interior point for the step with
+// contacts. Both move the same unknowns: joint increments and impulses.
 //
 // System holds the unknowns; see `StepWithLaws`:
 //   distance(interior, kappa)    evaluates at the current iterate
@@ -13,10 +13,9 @@
 
 namespace vi_contact {
 
-inline constexpr int newton_limit = 12;       // iterations of Newton's method alone
-inline constexpr int line_search_limit = 30;  // with the line search
+inline constexpr int newton_limit = 12;  // iterations of Newton's method alone
 inline constexpr int interior_limit = 100;
-inline constexpr int polish_limit = 8;  // of Newton's method after the interior point
+inline constexpr int polish_limit = 12;  // of Newton's method after sweeps or the interior point
 
 // How far an iterate is from a solution.
 struct Distance {

@@ -9,6 +9,13 @@ namespace vi_contact {
 // A closed contact approaches slower than this many free falls of one step: no bounce.
 inline constexpr double bounce_threshold = 2.0;
 
+// Linearisations of the step for sweeps over the laws, each with twice the sweeps of the last.
+inline constexpr int sweep_rounds = 4, first_sweeps = 50;
+
+// Stiffness of closed contacts where sweeps have found their state, see `contact_hardness`: softer
+// converges slower, but redundant contacts then share their loads instead of toppling over.
+inline constexpr double polish_hardness = 1e3;
+
 // Longest change of a joint in one iteration [rad or m].
 inline constexpr double most_motion = 0.5;
 
@@ -118,6 +125,11 @@ class StepWithLaws {
     s_.rhs_ = s_.r_;
     laws_.subtract_answers(s_.f_, s_.rhs_.data());
     project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
+    solve_direction();
+  }
+
+  // dq and the change of the loops' multipliers for the right-hand side rhs_.
+  void solve_direction() {
     if (s_.closure_.size() > 0) {
       s_.lambda_ = s_.closure_.lambda;
       s_.closure_.solve(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
@@ -128,10 +140,9 @@ class StepWithLaws {
     }
   }
 
-  // The longest step that keeps the cones, and within which the linear system means something.
+  // The longest step that keeps the cones.
   double find_changes(bool interior, double kappa) {
-    const double longest = s_.dq_.cwiseAbs().maxCoeff();
-    const double cap = longest > most_motion ? most_motion / longest : 1.0;
+    const double cap = longest_step();
     if (interior) return std::min(cap, laws_.find_interior_changes(s_.tree_, s_.dq_.data(), kappa));
     laws_.find_changes(s_.tree_, s_.dq_.data());
     return cap;
@@ -284,11 +295,14 @@ class StepWithLaws {
     ContactSolver<StepWithLaws> solver(*this);
     bool done = solver.newton(false, newton_limit) && !gains_energy();
     Method method = Method::newton;
-    for (int again = 0; !done && again < 3; ++again) {
-      method = Method::line_search;
+    if (!done) {
+      method = Method::sweeps;
       start_again();
-      done = solver.newton(again > 0, again > 0 ? line_search_limit : newton_limit, again < 2) &&
-             !gains_energy();
+      done = solver.newton(false, newton_limit, true) && !gains_energy();
+    }
+    if (!done) {
+      start_again();
+      done = solve_by_sweeps(solver) && !gains_energy();
     }
     if (!done) {
       method = Method::interior;
@@ -299,7 +313,7 @@ class StepWithLaws {
       const double scale = motion_scale();
       done = solver.interior(scale, M * scale * scale, last);
       if (done) {
-        keep_interior();
+        keep_iterate();
         if (!solver.newton(true, polish_limit)) {
           take_kept();
           distance(true, last);
@@ -313,6 +327,119 @@ class StepWithLaws {
     report.method = std::max(report.method, method);
     if (!done) report.body = s_.fastest_body();
     return done;
+  }
+
+  // Sweeps find which laws act, Newton's method the rest.
+  bool solve_by_sweeps(ContactSolver<StepWithLaws>& solver) {
+    for (int round = 0; round < sweep_rounds; ++round) {
+      ++solver.iterations;
+      if (!sweep(first_sweeps << round)) return false;
+      keep_iterate();
+      laws_.contacts.set_hardness(polish_hardness, s_.h_);
+      const bool solved = solver.newton(true, polish_limit);
+      laws_.contacts.set_hardness(contact_hardness, s_.h_);
+      if (solved) return true;
+      take_kept();
+    }
+    return false;
+  }
+
+  // Linearises the step and sweeps over its laws; false if there is no such step.
+  bool sweep(int most) {
+    Sweeps& sweeps = laws_.sweeps;
+    if (!distance(false, 0.0).exists) {
+      start_without_motion();
+      distance(false, 0.0);
+    }
+    laws_.release();
+    if (!factor()) return false;
+    s_.rhs_ = s_.r_;
+    solve_direction();
+    sweeps.begin(laws_.contacts, laws_.joints);
+    choose_laws(true);
+    for (int round = 0; round < 6; ++round) {
+      set_answers();
+      s_.rhs_ = s_.r_;
+      subtract_impulse_changes();
+      solve_direction();
+      sweeps.set_displacements(laws_.contacts, laws_.joints, s_.tree_, s_.dq_.data());
+      sweeps.run(laws_.contacts, laws_.joints, 0.01 * contact_tolerance(), most);
+      s_.rhs_ = s_.r_;
+      subtract_impulse_changes();
+      solve_direction();
+      if (!choose_laws(false)) break;
+    }
+    sweeps.end(laws_.contacts, laws_.joints);
+    double a = longest_step();
+    begin_search();
+    Distance now = take(a, false, 0.0);
+    for (int halvings = 0; !now.exists && halvings < 6; ++halvings) {
+      now = take(a *= 0.5, false, 0.0);
+    }
+    return now.exists && std::isfinite(now.size);
+  }
+
+  // Adds the laws that the last direction would break and, first, those that act.
+  bool choose_laws(bool first) {
+    Sweeps& sweeps = laws_.sweeps;
+    const int before = sweeps.rows();
+    const double* dq = s_.dq_.data();
+    for (int k = 0; k < static_cast<int>(laws_.contacts.near.size()); ++k) {
+      const Contacts::Near& c = laws_.contacts.near[k];
+      const double g = c.normal.g + laws_.contacts.motion(c, s_.tree_)[0];
+      if (g < -contact_tolerance() || (first && c.normal.n > 0.0)) sweeps.add_contact(k);
+    }
+    for (int k = 0; k < static_cast<int>(laws_.joints.entries.size()); ++k) {
+      const JointLaws::Entry& e = laws_.joints.entries[k];
+      const bool acts = e.torque > 0.0 || e.low.n > 0.0 || e.high.n > 0.0;
+      const double g = std::min(e.low.g + dq[e.v], e.high.g - dq[e.v]);
+      if (g < -contact_tolerance() || (first && acts)) sweeps.add_joint(k);
+    }
+    return sweeps.rows() > before;
+  }
+
+  // Columns of W: what the motion answers to unit impulses.
+  void set_answers() {
+    Sweeps& sweeps = laws_.sweeps;
+    sweeps.resize();
+    int j = 0;
+    const auto answer = [&] {
+      if (s_.closure_.size() > 0) {
+        s_.closure_.solve_change(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
+      } else {
+        s_.tree_.solve(s_.rhs_.data(), nullptr, s_.dq_.data());
+      }
+      sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, s_.dq_.data(), sweeps.column(j++));
+    };
+    for (int k : sweeps.contacts) {
+      const Contacts::Near& c = laws_.contacts.near[k];
+      for (int axis = 0; axis < 3; ++axis) {
+        for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+        laws_.contacts.add_wrench(c, -Vector3::Unit(axis), s_.f_[c.link]);
+        s_.rhs_.setZero();
+        project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
+        answer();
+      }
+    }
+    for (int k : sweeps.joints) {
+      s_.rhs_.setZero();
+      s_.rhs_[laws_.joints.entries[k].v] = -1.0;
+      answer();
+    }
+  }
+
+  // What the sweeps have changed since they began.
+  void subtract_impulse_changes() {
+    for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    for (int k : laws_.sweeps.contacts) {
+      const Contacts::Near& c = laws_.contacts.near[k];
+      laws_.contacts.add_wrench(c, c.start - Contacts::impulse(c), s_.f_[c.link]);
+    }
+    for (int k : laws_.sweeps.joints) {
+      const JointLaws::Entry& e = laws_.joints.entries[k];
+      s_.rhs_[e.v] -= e.impulse() - (e.start_low - e.start_high + e.start_friction);
+    }
+    project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
   }
 
   // The equations of a long step may have a second solution, far off, in which contacts give
@@ -339,6 +466,12 @@ class StepWithLaws {
     return s_.mean_kinetic() > s_.kinetic_ + work + margin;
   }
 
+  // The part of the last direction within which the linear system means something.
+  double longest_step() const {
+    const double longest = s_.dq_.cwiseAbs().maxCoeff();
+    return longest > most_motion ? most_motion / longest : 1.0;
+  }
+
   // What contacts move or penetrate in the first guess [m].
   double motion_scale() const {
     double scale = std::max(gravity_ * s_.h_ * s_.h_, 1e-7);
@@ -359,7 +492,7 @@ class StepWithLaws {
     if (s_.closure_.size() > 0) s_.closure_.lambda.setZero();
   }
 
-  void keep_interior() {
+  void keep_iterate() {
     s_.guess_ = s_.x1_;
     kept_contacts_ = laws_.contacts.near;
     kept_joints_ = laws_.joints.entries;

@@ -3,12 +3,14 @@
 
 #include "contact.hpp"
 #include "limits.hpp"
+#include "sweeps.hpp"
 
 namespace vi_contact {
 
 struct Laws {
   Contacts contacts;
   JointLaws joints;
+  Sweeps sweeps;
 
   Laws(const Model& model, const Ground& ground, const Frames& frames)
       : contacts(model, ground), joints(model, frames) {}
@@ -31,6 +33,11 @@ struct Laws {
   }
   unsigned long linearise_newton() {
     return contacts.linearise_newton() * 31UL + joints.linearise_newton();
+  }
+  // No answer to motion: the linear system without laws.
+  void release() {
+    for (Contacts::Near& c : contacts.near) c.c.setZero(), c.C.setZero();
+    for (JointLaws::Entry& e : joints.entries) e.C_low = e.C_high = e.C_friction = 0.0;
   }
   void linearise_interior(double kappa) {
     contacts.linearise_interior(kappa);

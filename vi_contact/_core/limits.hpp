@@ -28,6 +28,7 @@ class JointLaws {
     Friction friction;
     double mean = 0.0;  // speed over the last step
     double kept_low = 0.0, kept_high = 0.0, kept_friction = 0.0;
+    double start_low, start_high, start_friction;  // impulses where sweeps began
     double change_low, change_high, slack_low, slack_high, change_psi, change_slip;
     double c_low, C_low, c_high, C_high, c_friction, C_friction, change_friction;
 

@@ -30,8 +30,8 @@ struct Settings {
   Ground ground = {};
 };
 
-// What solved a step: Newton's method, its line search, the interior point.
-enum class Method { newton, line_search, interior };
+// What solved a step: Newton's method, sweeps over the laws, the interior point.
+enum class Method { newton, sweeps, interior };
 
 // What one step did; energies in [J].
 struct StepReport {

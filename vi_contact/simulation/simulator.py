@@ -86,7 +86,7 @@ class StepInfo:
     contacts: int
     """Closed contacts."""
     method: str
-    """What solved it: "newton", or behind it "line search" or "interior point"; or "ipopt"."""
+    """What solved it: "newton", or behind it "sweeps" or "interior point"; or "ipopt"."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
 

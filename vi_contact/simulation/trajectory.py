@@ -59,7 +59,7 @@ class Trajectory:
     contacts: ContactTable
     """By name: gap (N+1,), force (N, 3) in world axes, sliding (N,)."""
     methods: Array
-    """(N,) 0 where Newton's method solved the step, 1 its line search, 2 the interior point."""
+    """(N,) 0 where Newton's method solved the step, 1 sweeps, 2 the interior point."""
     iterations: Array
     """(N,) Newton iterations."""
     parts: Array

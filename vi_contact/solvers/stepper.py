@@ -10,7 +10,7 @@ Report = tuple[int, int, float, float, int, int, int, int]
 """Of a step: status, iterations, residual, loop error, body at fault, parts, closed contacts, and
 its place in `METHODS`."""
 
-METHODS = ("newton", "line search", "interior point", "ipopt")
+METHODS = ("newton", "sweeps", "interior point", "ipopt")
 """What solved a step."""
 
 

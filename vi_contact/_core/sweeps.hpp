@@ -1,0 +1,311 @@
+// Gauss-Seidel over the laws of contact: slow to finish, hard to mislead.
+//
+// Linearised at an iterate, the displacements of contacts and joints answer to impulses by
+//
+//   u = u0 + W (gamma - gamma0),     W = J1 H^-1 J0'
+//
+// with H the Newton matrix of the step without laws. In each sweep every law in turn takes the
+// impulse that fulfils it while the others stand: the normal impulse, the tangential one within the
+// cone of that, limits, joint friction. A solution may have a small basin for Newton's method,
+// which changes the state of all laws at once; sweeps find the states, Newton's method the last
+// digits.
+#pragma once
+
+#include <utility>
+
+#include "contact.hpp"
+#include "limits.hpp"
+
+namespace vi_contact {
+
+// The impulse (n, b) of one contact alone, with u = free + W (n, b): open, sticking or sliding.
+//
+// Sliding, b = mu n t with |t| = 1 and u_n = 0 leave the angle of t, for which t x u_t = 0 and
+// t.u_t <= 0. Where friction jams (Painleve) no angle does, but then the contact sticks.
+inline Vector3 solve_contact(const Matrix3& W, const Vector3& free, double mu,
+                             const Vector3& guess) {
+  if (!(free[0] < 0.0)) return Vector3::Zero();
+  if (!(mu > 0.0)) return {-free[0] / W(0, 0), 0.0, 0.0};
+  const Vector3 stick = -W.inverse() * free;
+  if (stick[0] > 0.0 && stick.tail<2>().norm() <= mu * stick[0]) return stick;
+
+  struct Sliding {
+    double f, slope;  // t x u_t and its derivative
+    bool good;        // pushes, and against the slip
+    Vector3 gamma;
+  };
+  const auto slide = [&](double angle) -> Sliding {
+    const Vector2 t(std::cos(angle), std::sin(angle)), across(-t.y(), t.x());
+    const double d = W(0, 0) + mu * (W(0, 1) * t.x() + W(0, 2) * t.y());
+    const double n = -free[0] / d;
+    const double dn = -n * mu * (W(0, 1) * across.x() + W(0, 2) * across.y()) / d;
+    const Matrix2 Wt = W.bottomRightCorner<2, 2>();
+    const Vector2 along = W.block<2, 1>(1, 0) + mu * Wt * t;
+    const Vector2 u = free.tail<2>() + n * along, du = dn * along + n * mu * Wt * across;
+    return {t.x() * u.y() - t.y() * u.x(),
+            across.x() * u.y() - across.y() * u.x() + t.x() * du.y() - t.y() * du.x(),
+            d > 0.0 && t.dot(u) <= 0.0,
+            {n, mu * n * t.x(), mu * n * t.y()}};
+  };
+  const double scale = 1e-14 * free.norm();
+  const bool slid = guess.tail<2>().squaredNorm() > 0.0;
+  const double first = slid ? std::atan2(guess[2], guess[1]) : std::atan2(-free[2], -free[1]);
+  double angle = first;
+  for (int k = 0; k < 6; ++k) {
+    const Sliding s = slide(angle);
+    if (s.good && std::abs(s.f) <= scale) return s.gamma;
+    const double step = -s.f / s.slope;
+    if (!(std::abs(step) < 0.5)) break;
+    angle += step;
+    if (std::abs(step) < 1e-13 && s.good) return slide(angle).gamma;
+  }
+  constexpr int sectors = 24;
+  const double width = 2.0 * pi / sectors;
+  for (int k = 0; k < sectors; ++k) {  // outwards from the first angle
+    double a = first + width * (k % 2 ? (k + 1) / 2 : -k / 2), b = a + width;
+    Sliding left = slide(a), right = slide(b);
+    if (!(left.f * right.f <= 0.0) || !(left.good || right.good)) continue;
+    for (int i = 0; i < 60 && b - a > 1e-13; ++i) {
+      const double middle = 0.5 * (a + b);
+      const Sliding s = slide(middle);
+      if (left.f * s.f <= 0.0) {
+        b = middle, right = s;
+      } else {
+        a = middle, left = s;
+      }
+    }
+    if (right.good) return right.gamma;
+    if (left.good) return left.gamma;
+  }
+  // none found: a projection of the sticking impulse
+  const double n = std::max(stick[0], 0.0), length = stick.tail<2>().norm();
+  const Vector2 b =
+      length > mu * n ? Vector2(stick.tail<2>() * (mu * n / length)) : stick.tail<2>();
+  return {n, b.x(), b.y()};
+}
+
+// Every so many sweeps the change of the last is extrapolated.
+inline constexpr int sweeps_to_extrapolation = 10;
+
+class Sweeps {
+ public:
+  std::vector<int> contacts, joints;  // the laws that take part: places in `near` and `entries`
+
+  int rows() const {
+    return 3 * static_cast<int>(contacts.size()) + static_cast<int>(joints.size());
+  }
+
+  // Column j of W, the answer of all rows to impulse j.
+  double* column(int j) { return W_.data() + static_cast<size_t>(j) * rows(); }
+
+  void begin(Contacts& all, JointLaws& laws) {
+    contacts.clear(), joints.clear();
+    in_.assign(all.near.size() + laws.entries.size(), 0);
+    for (Contacts::Near& c : all.near) c.start = Contacts::impulse(c);
+    for (JointLaws::Entry& e : laws.entries) {
+      e.start_low = e.low.n, e.start_high = e.high.n, e.start_friction = e.friction.b.x();
+    }
+    joints_at_ = all.near.size();
+  }
+  void add_contact(int k) {
+    if (!std::exchange(in_[k], 1)) contacts.push_back(k);
+  }
+  void add_joint(int k) {
+    if (!std::exchange(in_[joints_at_ + k], 1)) joints.push_back(k);
+  }
+
+  // Impulses as they were, and what the sweeps changed of them.
+  void end(Contacts& all, JointLaws& laws) const {
+    for (Contacts::Near& c : all.near) {
+      c.change = Contacts::impulse(c) - c.start;
+      c.normal.n = c.start[0], c.friction.b = c.start.tail<2>();
+    }
+    for (JointLaws::Entry& e : laws.entries) {
+      e.change_low = e.low.n - e.start_low, e.low.n = e.start_low;
+      e.change_high = e.high.n - e.start_high, e.high.n = e.start_high;
+      e.change_friction = e.friction.b.x() - e.start_friction, e.friction.b.x() = e.start_friction;
+    }
+  }
+
+  void resize() {
+    u_.resize(rows());
+    W_.resize(static_cast<size_t>(rows()) * rows());
+  }
+
+  // The motion of every row by the increments of the tree.
+  void motions(const Contacts& all, const JointLaws& laws, const Elimination& tree,
+               const double* dq, double* out) const {
+    for (int k : contacts) {
+      const Vector3 u = all.motion(all.near[k], tree);
+      out[0] = u[0], out[1] = u[1], out[2] = u[2];
+      out += 3;
+    }
+    for (int k : joints) *out++ = dq[laws.entries[k].v];
+  }
+
+  // Gaps and slips of contacts, and increments of joints, after the increments of the tree.
+  void set_displacements(const Contacts& all, const JointLaws& laws, const Elimination& tree,
+                         const double* dq) {
+    motions(all, laws, tree, dq, u_.data());
+    double* out = u_.data();
+    for (int k : contacts) {
+      const Contacts::Near& c = all.near[k];
+      out[0] += c.normal.g, out[1] += c.friction.d.x(), out[2] += c.friction.d.y();
+      out += 3;
+    }
+  }
+
+  // One sweep; the largest displacement [m or rad] that a change of an impulse made to its own row.
+  double sweep(Contacts& all, JointLaws& laws) {
+    double largest = 0.0;
+    int row = 0;
+    for (int k : contacts) {
+      Contacts::Near& c = all.near[k];
+      const Matrix3 W = own_block(row);
+      const Vector3 old = Contacts::impulse(c);
+      const Vector3 free = Vector3(u_.data() + row) - W * old;
+      const Vector3 gamma = solve_contact(W, free, c.mu, old);
+      c.normal.n = gamma[0], c.friction.b = gamma.tail<2>();
+      for (int j = 0; j < 3; ++j) change(row + j, gamma[j] - old[j]);
+      largest = std::max(largest, (W * (gamma - old)).cwiseAbs().maxCoeff());
+      row += 3;
+    }
+    for (int k : joints) {
+      JointLaws::Entry& e = laws.entries[k];
+      const double own = compliance(row, e.R);
+      if (e.lower > -infinity) {
+        const double n = std::max(0.0, e.low.n - (e.low.g + u_[row]) / own);
+        largest = std::max(largest, own * change(row, n - e.low.n));
+        e.low.n = n;
+      }
+      if (e.upper < infinity) {
+        const double n = std::max(0.0, e.high.n - (e.high.g - u_[row]) / own);
+        largest = std::max(largest, own * change(row, e.high.n - n));
+        e.high.n = n;
+      }
+      if (e.torque > 0.0) {
+        const double b =
+            std::clamp(e.friction.b.x() - (e.friction.d.x() + u_[row]) / own, -e.bound, e.bound);
+        largest = std::max(largest, own * change(row, b - e.friction.b.x()));
+        e.friction.b.x() = b;
+      }
+      ++row;
+    }
+    return largest;
+  }
+
+  // Sweeps until impulses move their rows by less than `tolerance` [m or rad]; what the last moved.
+  //
+  // Redundant contacts that do not agree load each other by the same amount in every sweep until
+  // one slides or opens: now and then the last change is extrapolated, at most until that happens.
+  double run(Contacts& all, JointLaws& laws, double tolerance, int most) {
+    double moved = 0.0;
+    for (int count = 1; count <= most; ++count) {
+      const bool look = count % sweeps_to_extrapolation == 0;
+      const bool before = (count + 1) % sweeps_to_extrapolation == 0;
+      if (look || before) gather(all, laws, start_);
+      moved = sweep(all, laws);
+      if (!(moved > tolerance)) break;
+      if (!look && !before) continue;
+      gather(all, laws, now_);
+      std::swap(delta_, delta_before_);
+      delta_.resize(now_.size());
+      for (size_t i = 0; i < now_.size(); ++i) delta_[i] = now_[i] - start_[i];
+      if (look) extrapolate(all, laws);
+    }
+    return moved;
+  }
+
+ private:
+  void gather(const Contacts& all, const JointLaws& laws, std::vector<double>& out) const {
+    out.clear();
+    for (int k : contacts) {
+      const Contacts::Near& c = all.near[k];
+      out.insert(out.end(), {c.normal.n, c.friction.b.x(), c.friction.b.y()});
+    }
+    for (int k : joints) {
+      const JointLaws::Entry& e = laws.entries[k];
+      out.insert(out.end(), {e.low.n, e.high.n, e.friction.b.x()});
+    }
+  }
+
+  // gamma += a delta, a = rho / (1 - rho) for a geometric sequence of ratio rho, but no further
+  // than to where an impulse vanishes or reaches its bound.
+  void extrapolate(Contacts& all, JointLaws& laws) {
+    double same = 0.0, size = 0.0;
+    for (size_t i = 0; i < delta_.size(); ++i) {
+      same += delta_[i] * delta_before_[i];
+      size += delta_before_[i] * delta_before_[i];
+    }
+    if (!(same > 0.3 * size)) return;
+    const double ratio = same / size;
+    double a = ratio < 1.0 - 1e-6 ? ratio / (1.0 - ratio) : 1e6;
+    const auto keep_above = [&](double x, double dx) {
+      if (dx < 0.0) a = std::min(a, -x / dx);
+    };
+    size_t i = 0;
+    for (int k : contacts) {
+      const Contacts::Near& c = all.near[k];
+      const Vector2 b = c.friction.b, db(delta_[i + 1], delta_[i + 2]);
+      const double m = c.mu * c.normal.n, dm = c.mu * delta_[i];
+      keep_above(c.normal.n, delta_[i]);
+      if (b.norm() < (1.0 - 1e-9) * m) a = std::min(a, cone_exit(m, b, dm, db));
+      i += 3;
+    }
+    for (int k : joints) {
+      const JointLaws::Entry& e = laws.entries[k];
+      keep_above(e.low.n, delta_[i]);
+      keep_above(e.high.n, delta_[i + 1]);
+      keep_above(e.bound - e.friction.b.x(), -delta_[i + 2]);
+      keep_above(e.bound + e.friction.b.x(), delta_[i + 2]);
+      i += 3;
+    }
+    if (!(a > 0.0)) return;
+    i = 0;
+    int row = 0;
+    for (int k : contacts) {
+      Contacts::Near& c = all.near[k];
+      const double n = std::max(0.0, c.normal.n + a * delta_[i]);
+      Vector2 b = c.friction.b + a * Vector2(delta_[i + 1], delta_[i + 2]);
+      if (b.norm() > c.mu * n) b *= c.mu * n / b.norm();
+      change(row, n - c.normal.n);
+      change(row + 1, b.x() - c.friction.b.x());
+      change(row + 2, b.y() - c.friction.b.y());
+      c.normal.n = n, c.friction.b = b;
+      i += 3, row += 3;
+    }
+    for (int k : joints) {
+      JointLaws::Entry& e = laws.entries[k];
+      const double before = e.impulse();
+      e.low.n = std::max(0.0, e.low.n + a * delta_[i]);
+      e.high.n = std::max(0.0, e.high.n + a * delta_[i + 1]);
+      e.friction.b.x() = std::clamp(e.friction.b.x() + a * delta_[i + 2], -e.bound, e.bound);
+      change(row, e.impulse() - before);
+      i += 3, ++row;
+    }
+  }
+
+  double compliance(int row, double R) {
+    return std::max(column(row)[row], 1e-3 / R);  // below: a step too long to mean something
+  }
+
+  Matrix3 own_block(int row) {
+    Matrix3 W;
+    for (int j = 0; j < 3; ++j) W.col(j) = Vector3(column(row + j) + row);
+    return W;
+  }
+
+  double change(int j, double impulse) {
+    if (impulse == 0.0) return 0.0;
+    const double* w = column(j);
+    const int n = rows();
+    for (int i = 0; i < n; ++i) u_[i] += impulse * w[i];
+    return std::abs(impulse);
+  }
+
+  std::vector<double> u_, W_, start_, now_, delta_, delta_before_;
+  std::vector<char> in_;  // whether a contact or joint takes part
+  size_t joints_at_ = 0;
+};
+
+}  // namespace vi_contact
