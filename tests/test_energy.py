@@ -99,3 +99,18 @@ def test_quadruped_falls_without_losing_energy():
     # the potential energy falls by 480 J; the scheme's error is bounded and small against it
     assert np.ptp(trajectory.potential) > 400.0
     assert np.ptp(trajectory.energy) < 0.5
+
+
+@pytest.mark.parametrize("speed", [120.0, 150.0, 170.0])
+def test_split_steps_are_booked_like_whole_ones(speed):
+    """The knee turns too fast for the step, which is split, and then meets its limit."""
+    robot = vc.load_robot("jumper")
+    sim = vc.Simulator(robot, 0.01, ground=None)
+    q = robot.neutral()
+    q[5] = -2.5
+    sim.reset(q, [0.0, 0.0, 0.0, 0.0, speed])
+    trajectory = sim.run(0.05)
+    assert trajectory.parts.max() > 1
+    assert np.abs(trajectory.ledger.defect).max() < 1e-9  # of 3000 J
+    assert trajectory.ledger.impact.max() < 1e-9  # an attempt that failed must leave no trace
+    assert trajectory.ledger.impact.min() < -1000.0

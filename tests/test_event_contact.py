@@ -5,7 +5,8 @@ import pinocchio as pin
 import pytest
 
 import vi_contact as vc
-from vi_contact.errors import ArgumentError, ZenoError
+from vi_contact.errors import ArgumentError, OptionError, ZenoError
+from vi_contact.simulation.replay import save_failure
 
 JUMPER = vc.load_robot("jumper")
 WEIGHT = JUMPER.mass * 9.81
@@ -247,6 +248,14 @@ def test_discrete_energy_is_the_same_before_and_after_a_contact():
         assert speed[0] < 0.0 < speed[1]
 
 
+def test_balance_at_the_node_keeps_the_energy_of_a_fall_exactly():
+    sim = vc.Simulator(JUMPER, 0.01, contact=vc.ElasticContact(balance="node"))
+    sim.reset(*published_drop())
+    trajectory = sim.run(10.0)
+    assert len(trajectory.impacts) == 21
+    assert np.abs(trajectory.energy / trajectory.energy[0] - 1.0).max() < 1e-12  # round-off
+
+
 @pytest.mark.parametrize("name", ["jumper", "jumper_free"])
 def test_bent_and_spinning_jumper_bounces_a_hundred_times(name):
     """The leg folds and whips around, at 1 ms; its motion is chaotic, its invariants are not."""
@@ -355,11 +364,19 @@ def test_trajectory_with_events_survives_a_file(tmp_path):
     np.testing.assert_array_equal(loaded.time, trajectory.time)
 
 
+def test_a_failed_step_with_events_is_not_saved_for_replay(tmp_path):
+    sim = vc.Simulator(JUMPER, contact=vc.PlasticContact())
+    with pytest.raises(OptionError, match="time stepping"):
+        save_failure(sim, tmp_path / "step.npz")
+
+
 def test_bad_laws_are_refused():
     with pytest.raises(ArgumentError, match="refinement is 'halving'"):
         vc.PlasticContact("halving")
     with pytest.raises(ArgumentError, match="max_refinements"):
         vc.PlasticContact(max_refinements=0)
+    with pytest.raises(ArgumentError, match="balance is 'half'"):
+        vc.ElasticContact("half")
     with pytest.raises(ArgumentError, match="contact is 'elastic'"):
         vc.Simulator(JUMPER, contact="elastic")
     plain, lawful = vc.Simulator(JUMPER), vc.Simulator(JUMPER, contact=vc.ElasticContact())

@@ -344,7 +344,11 @@ class Stepper {
     } else {
       solve(report);
     }
-    if (report.status == Status::converged) commit();
+    if (report.status == Status::converged) {
+      commit();
+    } else if (with_laws_) {
+      laws_.set_state(warm_.data());  // as they were before the attempt
+    }
     report.contacts = laws_.contacts.closed();
     return report;
   }

@@ -72,6 +72,13 @@ class ElasticContact(ContactLaw):
     reflects each of their normal velocities.
     """
 
+    balance: str = "interval"
+    """ "interval": the discrete energy (10), as published; "node": the energy of the node."""
+
+    def __post_init__(self) -> None:
+        if self.balance not in ("interval", "node"):
+            raise ArgumentError("balance", self.balance, '"interval" or "node"')
+
     def touch(
         self,
         motion: HybridMotion,
@@ -93,7 +100,8 @@ class ElasticContact(ContactLaw):
         push = impulses @ rows
         rest = end - node.time
         scale = 1.0  # keeps the energy of the node, up to rounding
-        if part is not None and rest >= SHORT * motion.time_step:
+        by_interval = self.balance == "interval" and rest >= SHORT * motion.time_step
+        if part is not None and by_interval:
             arriving = part.kinetic + 0.5 * (part.potential + node.state.potential)
 
             def excess(scale: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vi_contact.errors import TrajectoryFileError
+from vi_contact.errors import OptionError, TrajectoryFileError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.parts import Array
 from vi_contact.robot.urdf import load_robot
@@ -20,6 +20,8 @@ from vi_contact.solvers.newton import SolverOptions
 
 def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None) -> None:
     """Writes the state of a simulator and the torques of its next step to an .npz file."""
+    if sim.contact is not None or sim.events:
+        raise OptionError("only steps by time stepping can be written, not those with events")
     ground = {} if sim.ground is None else {f"ground_{k}": v for k, v in asdict(sim.ground).items()}
     options = {f"option_{k}": v for k, v in asdict(sim.options).items()}
     snapshot = sim.snapshot()
