@@ -6,8 +6,6 @@ Where there is no Chromium these tests are skipped, unless VI_CONTACT_BROWSER=re
 import io
 import os
 import shutil
-import threading
-import urllib.request
 
 import numpy as np
 import pytest
@@ -241,14 +239,15 @@ def test_view_of_a_recording_turns_into_its_report(open_page, drop):
         page.wait_for_function("document.body.className === 'report'")
 
 
-def test_view_can_be_closed_and_leaves_nothing_behind(drop):
-    threads = threading.active_count()
-    view = vc.view(drop, open_browser=False)
-    with urllib.request.urlopen(view.url) as answer:
-        assert b"MeshCat" in answer.read()
-    view.close()
-    view.close()  # twice does no harm
-    assert view.closed
-    assert threading.active_count() == threads
-    with pytest.raises(OSError):
-        urllib.request.urlopen(view.url)
+def test_browser_without_3d_shows_the_plots(browser, report):
+    """Flags are the whole browser's: one of its own."""
+    with_3d_off = browser.browser_type.launch(
+        executable_path=CHROMIUM, args=["--no-sandbox", "--disable-3d-apis"]
+    )
+    page = with_3d_off.new_page()
+    page.goto(report)
+    page.wait_for_selector("body[data-state=ready]")
+    assert "cannot draw in 3D" in page.locator("#notice").inner_text()
+    page.evaluate("viContact.player.seek(0.4)")
+    assert page.locator("#clock").inner_text() == "0.400 s"
+    with_3d_off.close()

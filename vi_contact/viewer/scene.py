@@ -24,7 +24,7 @@ from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 
 COLLISION_COLOUR = (0.95, 0.45, 0.1, 0.45)
-SPRING_COLOUR = 0x3A4552
+SPRING_COLOUR = 0x8795A6
 LOOP_COLOUR = 0xD97706
 FORCE_COLOUR = 0x16A34A
 TRAIL_COLOUR = 0xDB2777
