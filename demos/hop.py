@@ -17,19 +17,14 @@ import numpy as np
 import vi_contact as vc
 from vi_contact.controllers import VerticalHopper
 
-STEADY_HOPS = 10
-
 
 class Figures(NamedTuple):
     hops: int
-    height: float
-    """Mean of the last ten [m]."""
-    spread: float
-    """Largest difference of the last ten from their mean, per mean."""
+    height: float  # of the foot, mean of the last ten [m]
+    spread: float  # largest difference of one of these from their mean, per mean
     loop_error: float
     slid: bool
-    saturated: float
-    """Share of the steps with a motor at its limit."""
+    saturated: float  # share of the steps with a motor at its limit
 
 
 def main(arguments: list[str] | None = None) -> Figures:
@@ -56,7 +51,7 @@ def main(arguments: list[str] | None = None) -> Figures:
 
     figures = evaluate(robot, trajectory, controller.hops[1:])
     print(f"{figures.hops} hops in {options.time:g} s, simulated in {trajectory.wall_time:.2f} s")
-    print(f"apex of the foot {figures.height:.4f} m, the last {STEADY_HOPS} hops within "
+    print(f"apex of the foot {figures.height:.4f} m, the last 10 hops within "
           f"{100 * figures.spread:.2f} %")  # fmt: skip
     print(f"five-bar open by at most {figures.loop_error:.1e} m; foot "
           f"{'slid' if figures.slid else 'never slid'}")  # fmt: skip
@@ -67,7 +62,7 @@ def main(arguments: list[str] | None = None) -> Figures:
 
 
 def evaluate(robot: vc.Robot, trajectory: vc.Trajectory, hops: list[float]) -> Figures:
-    last = np.array(hops[-STEADY_HOPS:])
+    last = np.array(hops[-10:])
     peaks = [m.gear_ratio * m.torque_constant * m.current_limit for m in robot.motors]
     at_limit = np.abs(trajectory.tau) > np.array(peaks) - 1e-9  # [N m]; the cut is exact
     return Figures(

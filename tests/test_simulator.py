@@ -137,6 +137,7 @@ def test_trajectory_shapes_and_file(hopper, tmp_path):
         "p_WB": (n + 1, bodies, 3),
         "quat_WB_xyzw": (n + 1, bodies, 4),
         "iterations": (n,),
+        "residuals": (n,),
     }
     for name, shape in shapes.items():
         assert getattr(trajectory, name).shape == shape, name

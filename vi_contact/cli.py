@@ -100,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--step", type=float, default=0.01, metavar="S", help="default: 0.01 s")
     simulate.add_argument("--friction", type=float, default=0.8, help="of the ground; default: 0.8")
     simulate.add_argument(
+        "--solver", choices=["newton", "ipopt"], default="newton", help="default: newton"
+    )
+    simulate.add_argument(
         "--drop", type=float, default=0.0, metavar="M", help="start this far above the ground"
     )
     control = simulate.add_mutually_exclusive_group()
@@ -192,7 +195,7 @@ def _simulate(arguments: argparse.Namespace) -> None:
         raise vc.ViContactError("simulate needs a URDF, or --replay FILE")
     robot = _load(arguments)
     ground = vc.Ground(friction=arguments.friction)
-    sim = vc.Simulator(robot, time_step=arguments.step, ground=ground)
+    sim = vc.Simulator(robot, time_step=arguments.step, ground=ground, solver=arguments.solver)
     if arguments.drop:
         q = robot.on_ground(sim.state.q, arguments.drop)
         sim.reset(q)

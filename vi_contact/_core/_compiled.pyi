@@ -148,8 +148,8 @@ class Stepper:
         """Steps until done or failed, without the GIL; the number done and the last report.
 
         Records what is not None: q and v with steps + 1 rows; tau, works (motor, external, damping,
-        gain by impulses, friction, impact) and counts (iterations, parts, contacts, method) with
-        one row per step. works needs v.
+        gain by impulses, friction, impact) and counts (iterations, parts, contacts, method,
+        residual) with one row per step. works needs v.
         """
     def observe(
         self, q: Array, v: Array, scalars: Array, poses: Array | None, velocities: Array | None

@@ -208,7 +208,7 @@ Recording recording(const Model& model, long steps, const OptionalOutput& q,
                     const OptionalOutput& counts) {
   return {room(q, (steps + 1) * model.nq, "q"), room(v, (steps + 1) * model.nv, "v"),
           room(tau, steps * model.nu, "applied_tau"), room(works, steps * 6, "works"),
-          room(counts, steps * 4, "counts")};
+          room(counts, steps * 5, "counts")};
 }
 
 }  // namespace

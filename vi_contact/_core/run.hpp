@@ -11,7 +11,7 @@ namespace vi_contact {
 
 // Arrays to write into, one row per node (q, v) or step (others); null for what is not wanted.
 // `works` needs v: motor, external, damping and the kinetic energy's change by impulses. `counts`
-// are iterations, parts that the step was split into, closed contacts and the method.
+// are iterations, parts that the step was split into, closed contacts, the method and the residual.
 struct Recording {
   double *q, *v, *tau, *works, *counts;
 };
@@ -57,9 +57,10 @@ inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double*
       row[4] = work.friction, row[5] = work.impact;
     }
     if (record.counts) {
-      double* row = record.counts + 4L * k;
+      double* row = record.counts + 5L * k;
       row[0] = report.iterations, row[1] = report.parts;
       row[2] = report.contacts, row[3] = static_cast<double>(report.method);
+      row[4] = report.residual;
     }
   }
   stepper.keep_books = false;

@@ -546,7 +546,7 @@ class _Record:
         self.tau = np.zeros((steps, robot.nu))
         self.tau_command = np.zeros((steps, robot.nu))
         self.works = np.empty((steps, 6))
-        self.counts = np.empty((steps, 4))
+        self.counts = np.empty((steps, 5))
         self.touches: list[Array] = []
 
     @staticmethod
@@ -638,6 +638,7 @@ class _Record:
             methods=read_only(self.counts[:done, 3].astype(int)),
             iterations=read_only(self.counts[:done, 0].astype(int)),
             parts=read_only(self.counts[:done, 1].astype(int)),
+            residuals=read_only(self.counts[:done, 4].copy()),
             status=status,
             wall_time=wall_time,
             robot_path=sim.robot.path,

@@ -64,6 +64,8 @@ class Trajectory:
     """(N,) Newton iterations."""
     parts: Array
     """(N,) smaller steps that each step took: more than one where the whole did not converge."""
+    residuals: Array
+    """(N,) largest momentum residual of each step [N s or N m s]."""
     status: Status
     """Of the last step tried; the trajectory ends before a step that failed."""
     wall_time: float

@@ -249,11 +249,11 @@ class IpoptStepper:
             del self._log[logged:]
             return (report[0], iterations, *report[2:])
         last = parts[-1]
+        residual, closure = max(part[2] for part in parts), last[3]
         if record.works is not None:
             record.works[:] = sums
         if record.counts is not None:
-            record.counts[0] = [iterations, len(parts), last[6], IPOPT]
-        residual, closure = max(part[2] for part in parts), last[3]
+            record.counts[0] = [iterations, len(parts), last[6], IPOPT, residual]
         return (last[0], iterations, residual, closure, WORLD, len(parts), last[6], IPOPT)
 
     def _halves(

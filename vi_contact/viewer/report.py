@@ -15,6 +15,7 @@ from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, load_robot
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import Status
+from vi_contact.solvers.stepper import METHODS
 from vi_contact.viewer import scene
 from vi_contact.viewer.page import render, scene_data
 
@@ -330,6 +331,7 @@ def summary(trajectory: Trajectory, robot: Robot) -> list[tuple[str, str, bool]]
                 f"{wall:.3g} s, {duration / max(wall, 1e-9):.3g} times real time",
                 False,
             ),
+            ("momentum residual", f"at most {trajectory.residuals.max():.1e} N s or N m s", False),
             ("open joints", f"at most {trajectory.constraint_error.max():.1e} m or rad", False),
             ("energy balance", f"open by at most {_defect(trajectory):.1e} J per step", False),
         ]
@@ -349,12 +351,10 @@ def _defect(trajectory: Trajectory) -> float:
 
 
 def _solver(trajectory: Trajectory) -> str:
+    counts = np.bincount(trajectory.methods, minlength=len(METHODS))
+    used = [f"{name} {count} steps" for name, count in zip(METHODS, counts, strict=True) if count]
     split = int((trajectory.parts > 1).sum())
-    text = (
-        f"Newton, {trajectory.iterations.mean():.2f} iterations per step, at most "
-        f"{trajectory.iterations.max()}"
+    return (
+        f"{', '.join(used)}; {trajectory.iterations.mean():.2f} iterations per step, at most "
+        f"{trajectory.iterations.max()}" + (f"; {split} steps split" if split else "")
     )
-    behind = int((trajectory.methods > 0).sum())
-    if behind:
-        text += f"; {behind} steps by the methods behind it"
-    return text + (f"; {split} steps split" if split else "")
