@@ -75,6 +75,13 @@ def test_simulate_moves_a_robot_and_saves(tmp_path, capsys):
     assert vc.Trajectory.load(file).q.shape == (21, 6)
 
 
+def test_simulate_by_ipopt(tmp_path):
+    file = tmp_path / "run.npz"
+    command = ["simulate", "jumper", "--time", "0.05", "--save", str(file), "--solver"]
+    assert main([*command, "ipopt"]) == 0
+    assert (vc.Trajectory.load(file).methods == 3).all()
+
+
 def test_simulate_without_anything_says_what_it_needs(capsys):
     assert main(["simulate"]) == 2
     assert "needs a URDF" in capsys.readouterr().err

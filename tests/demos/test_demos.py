@@ -68,6 +68,17 @@ def test_walker_takes_two_steps_and_falls(tmp_path, capsys):
     assert plot.stat().st_size > 10_000 and page.stat().st_size > 100_000
 
 
+def test_dropped_hopper_stands_with_both_solvers(tmp_path, capsys):
+    figures = run("ipopt_drop", "--plot", str(tmp_path / "drop.png"))
+    assert figures.apart.max() < 1e-5  # the tolerances leave 1e-9
+    assert figures.impact == pytest.approx(0.12)
+    assert figures.speed < 0.01  # it stands
+    assert (tmp_path / "drop.png").stat().st_size > 10_000
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:2]] == ["newton", "ipopt"]
+    assert run("ipopt_drop", "--solver", "newton").apart.max() == 0.0
+
+
 def test_every_demo_is_tested():
     text = Path(__file__).read_text()
     for demo in DEMOS.glob("*.py"):

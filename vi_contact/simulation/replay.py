@@ -15,6 +15,7 @@ from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.parts import Array
 from vi_contact.robot.urdf import load_robot
 from vi_contact.simulation.simulator import Simulator, Snapshot
+from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions
 
 
@@ -28,6 +29,7 @@ def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None)
     np.savez_compressed(
         Path(path),
         robot_path=sim.robot.path,
+        solver=sim.solver,
         free_base=bool(len(sim.robot.base_dofs)),
         time_step=sim.time_step,
         gravity=sim.gravity,
@@ -53,18 +55,21 @@ def load_failure(path: str | Path) -> tuple[Simulator, Array]:
             str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
         )
         ground = _with_prefix(values, "ground_")
+        solver = str(values["solver"])
+        kind = IpoptOptions if solver == "ipopt" else SolverOptions
         options = _with_prefix(values, "option_")
         sim = Simulator(
             robot,
             float(values["time_step"]),
             values["gravity"],
-            SolverOptions(**{k: v.item() for k, v in options.items()}),
+            kind(**{k: v.item() for k, v in options.items()}),
             Ground(**{k: v.tolist() for k, v in ground.items()}) if ground else None,
             bool(values["joint_limits"]),
+            solver=solver,
         )
         sim.restore(Snapshot(float(values["time"]), values["state"]))
     except FileNotFoundError:
         raise TrajectoryFileError(f"there is no file {path}") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         raise TrajectoryFileError(f"{path} is not a step written by save_failure") from None
     return sim, values["tau"]

@@ -18,11 +18,12 @@ import numpy as np
 from vi_contact.errors import MissingSolverError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.mechanics.time_stepping import DRIVE, WRENCH, Scales
-from vi_contact.robot.maximal import MaximalState, rotation_matrices, to_minimal
+from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
+from vi_contact.solvers.program import Program
 from vi_contact.solvers.step_program import (
     Inputs,
     Memory,
@@ -301,9 +302,8 @@ class IpoptStepper:
                 iterations += more
         if solution is None:
             return (status, iterations, np.inf, np.inf, WORLD, 1, 0, IPOPT)
-        q1 = self._minimal(solution.poses)
         self._books.prescribe(
-            q1, self._row_impulses(solution), self._contact_table(solution, inputs.targets),
+            solution.q, self._row_impulses(solution), self._contact_table(solution, inputs.targets),
             self._joint_table(solution, inputs), iterations,
         )  # fmt: skip
         _, report = self._books.run(
@@ -311,7 +311,7 @@ class IpoptStepper:
         )
         if report[0] == Status.CONVERGED:
             self._log.append(self._books.log())
-            self._commit(solution, inputs, q1)
+            self._commit(solution, inputs)
             if record.counts is not None:
                 record.counts[0, 3] = IPOPT
         return (*report[:-1], IPOPT)
@@ -338,7 +338,7 @@ class IpoptStepper:
         targets = np.zeros(self._points.count)
         return Inputs(h, self._gravity, drives, forces, targets, bounds)
 
-    def _commit(self, solution: Solution, inputs: Inputs, q1: Array) -> None:
+    def _commit(self, solution: Solution, inputs: Inputs) -> None:
         """Momentum of the new node, and what contacts and joints remember."""
         memory, points, h = self._memory, self._points, inputs.h
         before, after = memory.poses.copy(), solution.poses
@@ -356,32 +356,26 @@ class IpoptStepper:
         old = memory.coordinates.copy()
         for i, joint in enumerate(self._robot.joints):
             if joint.nv == 1:
-                angle = self._robot.joint_position(q1, i)
+                angle = self._robot.joint_position(solution.q, i)
                 around = full_turns(old[i] - angle) if joint.continuous else 0.0
                 memory.coordinates[i] = angle + around
         memory.multipliers[:] = solution.multipliers / h
         slips = points.slips(before, after) + memory.contacts[:, 3:]
         memory.contacts[:] = 0.0
-        for k, own in solution.contacts.items():
-            memory.contacts[k, :3] = own / [h, 1.0, 1.0]
-            if np.hypot(own[1], own[2]) < STICKS:
-                memory.contacts[k, 3:] = slips[k]
         memory.limits[:] = 0.0
+        for k, own in solution.contacts.items():
+            if k in solution.closed:
+                memory.contacts[k, :3] = own / [h, 1.0, 1.0]
+                memory.contacts[k, 3:] = slips[k] if np.hypot(own[1], own[2]) < STICKS else 0.0
         for key, n in solution.limits.items():
-            memory.limits[key] = n / h
+            memory.limits[key] = n / h if key in solution.closed else 0.0
         for i, e in solution.friction.items():
             moved = memory.coordinates[i] - old[i] + memory.friction[i, 1]
             memory.friction[i] = [e, moved if abs(e) < STICKS else 0.0, 1.0]
-        memory.q[:] = q1
+        memory.q[:] = solution.q
         memory.poses[:] = after
 
     # -------------------------------------------------------------------- for the books
-    def _minimal(self, poses: Array) -> Array:
-        """(nq,) nearest to the current configuration."""
-        still = np.zeros((len(poses), 3))
-        state = MaximalState(poses[:, :3], poses[:, 3:], still, still)
-        return to_minimal(self._robot.bodies, self._robot.joints, state, self._memory.q)[0]
-
     def _row_impulses(self, solution: Solution) -> Array:
         """Of loops and mimic joints, then of dampers between points."""
         tree = sum(joint.kind.rows for joint in self._robot.joints)
@@ -424,7 +418,7 @@ class IpoptStepper:
             total += iterations
             if solution is None:
                 return status, total, None
-            if not self._add_missed(selection, solution.poses):
+            if not self._add_missed(selection, solution):
                 return Status.CONVERGED, total, solution
         return Status.MAX_ITERATIONS, total, None
 
@@ -445,16 +439,13 @@ class IpoptStepper:
                     found.add((i, side))
         return found
 
-    def _add_missed(self, selection: Selection, poses: Array) -> bool:
+    def _add_missed(self, selection: Selection, solution: Solution) -> bool:
         """Adds what the selection lacks and the solution breaks; false if there is none."""
-        contacts = set(np.flatnonzero(self._points.gaps(poses) < 0.0).tolist())
-        limits: set[tuple[int, int]] = set()
-        if self._limited:
-            q1 = self._minimal(poses)
-            coordinates = np.zeros(len(self._robot.joints))
-            for i in self._limited:
-                coordinates[i] = self._robot.joint_position(q1, i)
-            limits = self._limits_within(0.0, coordinates)
+        contacts = set(np.flatnonzero(self._points.gaps(solution.poses) < 0.0).tolist())
+        coordinates = np.zeros(len(self._robot.joints))
+        for i in self._limited:
+            coordinates[i] = self._robot.joint_position(solution.q, i)
+        limits = self._limits_within(0.0, coordinates)
         missed = bool(contacts - selection.contacts or limits - selection.limits)
         selection.contacts |= contacts
         selection.limits |= limits
@@ -505,16 +496,19 @@ class IpoptStepper:
             step = StepProgram(
                 self._robot, self._points, self._rubbing, selection, self._options.regularisation
             )
-            program = step.program
-            nlp = self._cyipopt.Problem(
-                n=program.size, m=program.row_count, problem_obj=program, lb=program.lower,
-                ub=np.full(program.size, np.inf), cl=np.zeros(program.row_count),
-                cu=program.upper_rows,
-            )  # fmt: skip
-            for name, value in self._settings.items():
-                nlp.add_option(name, value)
-            self._programs[key] = step, nlp
+            self._programs[key] = step, self._problem(step.program)
         return self._programs[key]
+
+    def _problem(self, program: Program) -> Any:
+        """A program in IPOPT's hands."""
+        nlp = self._cyipopt.Problem(
+            n=program.size, m=program.row_count, problem_obj=program, lb=program.lower,
+            ub=np.full(program.size, np.inf), cl=np.zeros(program.row_count),
+            cu=program.upper_rows,
+        )  # fmt: skip
+        for name, value in self._settings.items():
+            nlp.add_option(name, value)
+        return nlp
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
@@ -540,6 +534,7 @@ class IpoptStepper:
             spin = np.cross(state.w_WB_B[body], points.p_BC[k])
             R_WB = rotation_matrices(state.quat_WB_xyzw[body])
             u = float(points.normal @ (state.v_WB[body] + R_WB @ spin))
-            if not memory.contacts[k, 0] > 0.0 and u < -slowest:
+            comes = k in solution.closed and not memory.contacts[k, 0] > 0.0
+            if comes and u < -slowest:
                 targets[k] = max(0.0, gaps[k] - self._restitution * h * u)
         return targets

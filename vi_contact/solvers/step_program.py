@@ -11,7 +11,7 @@ from vi_contact.mechanics import time_stepping
 from vi_contact.mechanics.discrete_lagrangian import row_count
 from vi_contact.mechanics.ground import Ground
 from vi_contact.mechanics.time_stepping import POSE, WRENCH, Block, Scales, joint_bodies
-from vi_contact.robot.maximal import rotation_matrices
+from vi_contact.robot.maximal import MaximalState, rotation_matrices, to_minimal
 from vi_contact.robot.parts import WORLD, Array, perpendicular_basis
 from vi_contact.robot.robot import Robot
 from vi_contact.solvers.program import Group, Member, Program
@@ -175,12 +175,17 @@ class Solution:
     """A step as IPOPT leaves it, in SI units."""
 
     poses: Array
+    q: Array
+    """(nq,) of these poses, near the configuration before."""
     residual: Array
     """(n, 6) what is left of the balance of momentum."""
     multipliers: Array
     contacts: dict[int, Array]
-    """Of the closed ones: normal impulse, e (2)."""
+    """Normal impulse, e (2)."""
     limits: dict[tuple[int, int], float]
+    """Impulses."""
+    closed: set[int | tuple[int, int]]
+    """Contacts and limits whose impulse is larger than their gap; IPOPT leaves some to others."""
     friction: dict[int, float]
     """e of each joint with friction."""
 
@@ -291,29 +296,34 @@ class StepProgram:
         return float(broken.max()), float(z[program.cost > 0.0].max(initial=0.0))
 
     def solution(self, z: Array, rows: Array) -> Solution:
-        """In SI units; contacts and limits whose impulse is smaller than their gap are open."""
+        """In SI units."""
         scales, memory = self._scales, self._memory
         count = len(memory.poses)
         poses = memory.poses + scales.length * z[: POSE * count].reshape(count, POSE)
         poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
         contacts: dict[int, Array] = {}
+        limits: dict[tuple[int, int], float] = {}
+        closed: set[int | tuple[int, int]] = set()
         for member, chosen in self._contacts:
             gaps = rows[member.own_rows[:, member.group.block.gap]]
             for k, own, gap in zip(chosen, z[member.own], gaps, strict=True):
-                if own[0] > gap:
-                    e = own[2:4] if len(own) > 2 else np.zeros(2)
-                    contacts[k] = np.array([own[0] * scales.impulse, *e])
-        limits = {
-            key: float(z[member.own[0, 0]] * scales.impulse)
-            for member, key in self._limits
-            if z[member.own[0, 0]] > rows[member.own_rows[0, 0]]
-        }
+                e = own[2:4] if len(own) > 2 else np.zeros(2)
+                contacts[k] = np.array([own[0] * scales.impulse, *e])
+                closed |= {k} if own[0] > gap else set()
+        for member, key in self._limits:
+            n = z[member.own[0, 0]]
+            limits[key] = float(n * scales.impulse)
+            closed |= {key} if n > rows[member.own_rows[0, 0]] else set()
+        still = np.zeros((count, 3))
+        state = MaximalState(poses[:, :3], poses[:, 3:], still, still)
         return Solution(
             poses,
+            to_minimal(self._robot.bodies, self._robot.joints, state, memory.q)[0],
             rows[: WRENCH * count].reshape(count, WRENCH) * scales.impulse,
             z[self._base.own[0]] * scales.impulse,
             contacts,
             limits,
+            closed,
             {i: float(z[member.own[0, 0]]) for member, i in self._friction},
         )
 
