@@ -50,6 +50,7 @@ def test_gravity(hopper, gravity):
     "option",
     [
         {"momentum_tolerance": 0.0},
+        {"velocity_tolerance": -1.0},
         {"closure_tolerance": np.nan},
         {"max_iterations": 0},
         {"max_halvings": -1},

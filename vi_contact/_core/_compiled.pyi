@@ -77,6 +77,7 @@ class Stepper:
         time_step: float,
         gravity: Array,
         momentum_tolerance: float,
+        velocity_tolerance: float,
         closure_tolerance: float,
         max_iterations: int,
         max_halvings: int,

@@ -74,9 +74,8 @@ class StepWithLaws {
   Distance distance(bool interior, double kappa) {
     Distance d;
     d.exists = s_.evaluate();
-    const double momentum = Stepper::largest(s_.r_);
     const double closure = s_.closure_.size() > 0 ? s_.closure_.residual(s_.h_) : 0.0;
-    d.size = std::max(momentum / s_.momentum_tolerance(), closure / s_.closure_tolerance());
+    d.size = s_.residual_size();
     const double M = s_.model_.mass * s_.inverse_h_;
     double squares = s_.r_.squaredNorm() + M * M * closure * closure;
     double error = 0.0;

@@ -76,11 +76,14 @@ class Elimination {
  private:
   struct Pivot {
     Matrix6 K;
-    Vector6 U, W;  // of a joint with one coordinate
+    Vector6 U, W;            // of a joint with one coordinate
+    Vector3 a0, a1, r0, r1;  // axis and lever at either node
     double inverse;
   };
   struct DensePivot {
     Matrix6 N, S, U, W;  // the first nv columns, of W the first nv rows
+    Matrix3 R0, R1;      // of the base at either node
+    Vector6 diagonal;    // of what lu3 or lu6 decomposes
     SmallLU<3> lu3;
     SmallLU<6> lu6;
   };
@@ -159,6 +162,12 @@ class Elimination {
 
   const Vector6& twist(int i) const { return xi_[i]; }
 
+  // Diagonal entry of a joint's own block: after `factor_mass` the inertia that it moves.
+  double inertia(const Link& link, int j) const {
+    const int i = static_cast<int>(&link - model_.links.data());
+    return std::abs(link.nv == 1 ? 1.0 / pivots_[i].inverse : dense_[link.dense].diagonal[j]);
+  }
+
  private:
   void begin(const Frames& left, const Frames& right) {
     left_ = &left, right_ = &right;
@@ -186,11 +195,12 @@ class Elimination {
 
   bool eliminate(int i) {
     const Link& link = model_.links[i];
+    pivots_[i].r0 = (*left_)[i].r, pivots_[i].r1 = (*right_)[i].r;
     if (link.nv == 3) return eliminate_dense<3>(i);
     if (link.nv == 6) return link.parent == world ? eliminate_base(i) : eliminate_dense<6>(i);
     Pivot& pivot = pivots_[i];
     Matrix6& K = pivot.K;
-    const Vector3 &a0 = (*left_)[i].a, &a1 = (*right_)[i].a;
+    const Vector3 &a0 = pivot.a0 = (*left_)[i].a, &a1 = pivot.a1 = (*right_)[i].a;
     const int at = link.kind == JointKind::revolute ? 3 : 0;
     pivot.U = a1[0] * K.col(at) + a1[1] * K.col(at + 1) + a1[2] * K.col(at + 2);
     const double d =
@@ -220,6 +230,7 @@ class Elimination {
     dense.U.leftCols<n>() = K.lazyProduct(dense.S.leftCols<n>());
     Eigen::Matrix<double, n, n> d = N.transpose().lazyProduct(dense.U.leftCols<n>());
     d += kappa_dense[link.dense].topLeftCorner<n, n>();
+    dense.diagonal.head<n>() = d.diagonal();
     if (!lu<n>(dense).compute(d)) return false;
     if (link.parent == world) return true;
     dense.W.topRows<n>() = N.transpose().lazyProduct(K);
@@ -234,14 +245,15 @@ class Elimination {
     DensePivot& dense = dense_[model_.links[i].dense];
     Matrix6& K = pivots_[i].K;
     const Matrix6& kappa = kappa_dense[model_.links[i].dense];
+    const Matrix3 &R0 = dense.R0 = (*left_)[i].R, &R1 = dense.R1 = (*right_)[i].R;
     if (driven_base) {
-      const Matrix3 &R0 = (*left_)[i].R, &R1 = (*right_)[i].R;
       for (int j = 0; j < 6; j += 3) {
         for (int k = 0; k < 6; k += 3) {
           K.block<3, 3>(j, k) += R0 * kappa.block<3, 3>(j, k) * R1.transpose();
         }
       }
     }
+    dense.diagonal = K.diagonal();
     return dense.lu6.compute(K);
   }
 
@@ -275,7 +287,7 @@ class Elimination {
   void add_to_parent(int i) {
     Matrix6& K = pivots_[i].K;
     Matrix6& P = pivots_[model_.links[i].parent].K;
-    const Vector3 &r0 = (*left_)[i].r, &r1 = (*right_)[i].r;
+    const Vector3 &r0 = pivots_[i].r0, &r1 = pivots_[i].r1;
     K.col(3) -= r1.z() * K.col(1) - r1.y() * K.col(2);
     K.col(4) -= r1.x() * K.col(2) - r1.z() * K.col(0);
     K.col(5) -= r1.y() * K.col(0) - r1.x() * K.col(1);
@@ -293,7 +305,7 @@ class Elimination {
     Vector6& g = g_[i];
     if (link.nv == 1) {
       const Pivot& pivot = pivots_[i];
-      const Vector3& a0 = (*left_)[i].a;
+      const Vector3& a0 = pivot.a0;
       const int at = link.kind == JointKind::revolute ? 3 : 0;
       const double along = a0[0] * g[at] + a0[1] * g[at + 1] + a0[2] * g[at + 2];
       const double y = -pivot.inverse * (r[0] + along);
@@ -303,7 +315,7 @@ class Elimination {
     } else if (link.nv == 3) {
       up_dense<3>(link, r, g);
     } else if (link.parent == world) {
-      const Matrix3& R0 = (*left_)[i].R;
+      const Matrix3& R0 = dense_[link.dense].R0;
       g.head<3>() += R0 * Eigen::Map<const Vector3>(r);
       g.tail<3>() += R0 * Eigen::Map<const Vector3>(r + 3);
       dense_[link.dense].lu6.solve_in_place(g);
@@ -312,7 +324,7 @@ class Elimination {
     }
     if (link.parent == world) return;
     Vector6& parent = g_[link.parent];
-    const Vector3& r0 = (*left_)[i].r;
+    const Vector3& r0 = pivots_[i].r0;
     parent[3] += r0.y() * g[2] - r0.z() * g[1];
     parent[4] += r0.z() * g[0] - r0.x() * g[2];
     parent[5] += r0.x() * g[1] - r0.y() * g[0];
@@ -338,7 +350,7 @@ class Elimination {
       xi.setZero();
     } else {
       const Vector6& parent = xi_[link.parent];
-      const Vector3& r1 = (*right_)[i].r;
+      const Vector3& r1 = pivots_[i].r1;
       xi = parent;
       xi[0] += parent[4] * r1.z() - parent[5] * r1.y();
       xi[1] += parent[5] * r1.x() - parent[3] * r1.z();
@@ -348,13 +360,13 @@ class Elimination {
       double step = y_[link.v];
       if (link.parent != world) step -= pivots_[i].W.dot(xi);
       dq[0] = step;
-      const Vector3& a1 = (*right_)[i].a;
+      const Vector3& a1 = pivots_[i].a1;
       const int at = link.kind == JointKind::revolute ? 3 : 0;
       for (int j = 0; j < 3; ++j) xi[at + j] += step * a1[j];
     } else if (link.nv == 3) {
       down_dense<3>(link, dq, xi);
     } else if (link.parent == world) {
-      const Matrix3& R1 = (*right_)[i].R;
+      const Matrix3& R1 = dense_[link.dense].R1;
       xi = -g_[i];
       Eigen::Map<Vector3>(dq, 3) = R1.transpose() * xi.head<3>();
       Eigen::Map<Vector3>(dq + 3, 3) = R1.transpose() * xi.tail<3>();

@@ -157,11 +157,12 @@ struct OwningStepper {
   double usual() const { return stepper.time_step(); }
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
-                double closure_tolerance, int max_iterations, int max_halvings,
-                double contact_tolerance, const std::optional<Eigen::VectorXd>& ground)
+                double velocity_tolerance, double closure_tolerance, int max_iterations,
+                int max_halvings, double contact_tolerance,
+                const std::optional<Eigen::VectorXd>& ground)
       : model(std::move(m)),
-        settings{momentum_tolerance, closure_tolerance, max_iterations,
-                 max_halvings,       contact_tolerance, ground_plane(ground)},
+        settings{momentum_tolerance, velocity_tolerance, closure_tolerance,   max_iterations,
+                 max_halvings,       contact_tolerance,  ground_plane(ground)},
         gravity(g),
         stepper(*model, h, gravity, settings) {}
 };
@@ -260,10 +261,11 @@ NB_MODULE(_compiled, m) {
         "contact_numbers"_a, "contact_values"_a, "A model from tables with one row per part.");
 
   nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
-      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, int, int,
-                    double, const std::optional<Eigen::VectorXd>&>(),
-           "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "closure_tolerance"_a,
-           "max_iterations"_a, "max_halvings"_a, "contact_tolerance"_a, "ground"_a.none())
+      .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, double, int,
+                    int, double, const std::optional<Eigen::VectorXd>&>(),
+           "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "velocity_tolerance"_a,
+           "closure_tolerance"_a, "max_iterations"_a, "max_halvings"_a, "contact_tolerance"_a,
+           "ground"_a.none())
       .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })
       .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
       .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })

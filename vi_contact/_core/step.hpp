@@ -16,6 +16,7 @@
 #include "closure.hpp"
 #include "laws.hpp"
 #include "maps.hpp"
+#include "predictor.hpp"
 
 namespace vi_contact {
 
@@ -23,6 +24,7 @@ enum class Status { converged, max_iterations, rotation, singular, not_finite };
 
 struct Settings {
   double momentum_tolerance = 1e-10;
+  double velocity_tolerance = 1e-9;
   double closure_tolerance = 1e-12;
   int max_iterations = 30;
   int max_halvings = 4;
@@ -50,7 +52,8 @@ struct Work {
   double momentum = 0.0;  // gain of kinetic energy by impulses: see `Stepper::interval_work`
 };
 
-// A factorisation is used again while each iteration divides the residual by this.
+// A factorisation is used again, in the same step or the next ones, while an iteration with it is
+// expected to be the last, or divides the residual by this.
 inline constexpr double fall_to_keep_factors = 50.0;
 
 // A Newton step is halved at most so often; after that it is taken as it is.
@@ -91,6 +94,7 @@ class Stepper {
         inverse_h_(1.0 / time_step),
         gravity_(gravity),
         tree_(model),
+        chord_(model),
         closure_(model),
         frames0_(model.size()),
         frames1_(model.size()),
@@ -105,9 +109,7 @@ class Stepper {
         trial_(VectorX::Zero(model.nc)),
         p0_(VectorX::Zero(model.nv)),
         p1_(VectorX::Zero(model.nv)),
-        delta_(VectorX::Zero(model.nv)),
-        delta_old_(VectorX::Zero(model.nv)),
-        delta_older_(VectorX::Zero(model.nv)),
+        predictor_(model.nv),
         r_(VectorX::Zero(model.nv)),
         dq_(VectorX::Zero(model.nv)),
         v_before_(VectorX::Zero(model.nv)),
@@ -133,6 +135,9 @@ class Stepper {
       if (drive.damping != 0.0 || drive.armature != 0.0 || drive.motor) passive_ = true;
     }
     saved_ = VectorX::Zero(state_size());
+    set_tolerances();
+    chord_of_.x0 = chord_of_.x1 = VectorX::Zero(model.nc);
+    chord_.driven_base = tree_.driven_base;
     load_frames();
   }
 
@@ -142,14 +147,21 @@ class Stepper {
   const Model& model() const { return model_; }
 
   // ------------------------------------------------------------------------------- state
-  // The whole state as numbers: coordinates, momenta, the last three increments, their count, and
-  // what contacts and joints remember.
-  int state_size() const { return model_.nc + 4 * model_.nv + 2 + laws_.state_size(); }
+  // The whole state as numbers: coordinates, momenta, what the predictor knows of the last steps,
+  // the step of the last factorisation, and what contacts and joints remember.
+  int state_size() const {
+    return 3 * model_.nc + 2 * model_.nv + 36 * model_.dense + predictor_.state_size() + 2 +
+           laws_.state_size();
+  }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
-    put(x0_), put(p0_), put(delta_), put(delta_old_), put(delta_older_);
-    *out++ = history_;
+    put(x0_), put(p0_);
+    predictor_.get_state(out);
+    out += predictor_.state_size();
+    put(chord_of_.x0), put(chord_of_.x1), put(chord_.kappa);
+    for (const Matrix6& kappa : chord_.kappa_dense) out = std::copy_n(kappa.data(), 36, out);
+    *out++ = chord_of_.h;
     *out++ = kinetic_;
     laws_.get_state(out);
   }
@@ -159,8 +171,16 @@ class Stepper {
       std::copy(in, in + v.size(), v.data());
       in += v.size();
     };
-    take(x0_), take(p0_), take(delta_), take(delta_old_), take(delta_older_);
-    history_ = static_cast<int>(*in++);
+    take(x0_), take(p0_);
+    predictor_.set_state(in);
+    in += predictor_.state_size();
+    take(chord_of_.x0), take(chord_of_.x1), take(chord_.kappa);
+    for (Matrix6& kappa : chord_.kappa_dense) {
+      std::copy_n(in, 36, kappa.data());
+      in += 36;
+    }
+    chord_of_.h = *in++;
+    chord_is_old_ = true;
     kinetic_ = *in++;
     laws_.set_state(in);
     load_frames();
@@ -171,15 +191,12 @@ class Stepper {
     coordinates_of_q(model_, q, x0_.data());
     settle_mimic_turns(x0_.data());
     normalise_quaternions();
-    history_ = 0;
     laws_.forget();
-    delta_.setZero(), delta_old_.setZero(), delta_older_.setZero();
+    chord_of_.h = 0.0;
     load_frames();
     apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
     kinetic_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
-    for (const Link& link : model_.links) {
-      for (int j = 0; j < link.nv; ++j) delta_[link.v + j] = h_ * v[link.v + j];
-    }
+    predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
 
   void get_q(double* q) const { q_of_coordinates(model_, x0_.data(), q); }
@@ -239,8 +256,7 @@ class Stepper {
       report.iterations = parts.iterations;
       return report;
     }
-    delta_ *= whole / last;
-    history_ = 1;
+    predictor_.rescale(whole / last);
     return parts;
   }
 
@@ -269,7 +285,7 @@ class Stepper {
   double interval_kinetic() const {
     double sum = mean_kinetic(1.0 / part_length_);
     for (int j = 0; j < model_.nv; ++j) {
-      const double speed = inverse_h_ * delta_[j];
+      const double speed = inverse_h_ * predictor_.last()[j];
       sum += 0.5 * model_.drives[j].armature * speed * speed;
     }
     return sum;
@@ -283,7 +299,7 @@ class Stepper {
   // Adds a generalised impulse to the momentum of the node.
   void push(const double* impulse) {
     p0_ += Eigen::Map<const VectorX>(impulse, model_.nv);
-    history_ = std::min(history_, 1);
+    predictor_.rescale(1.0);
   }
 
   const VectorX& applied_tau() const { return tau_; }
@@ -434,8 +450,7 @@ class Stepper {
 
   void resize(double h) {
     if (h == h_) return;
-    delta_ *= h / h_;
-    history_ = std::min(history_, 1);
+    predictor_.rescale(h / h_);
     set_step(h);
   }
 
@@ -546,44 +561,23 @@ class Stepper {
     }
   }
 
-  // First guess: the last increment, or the line or parabola through the last two or three.
   void predict() {
     x1_ = x0_;
-    if (history_ >= 3 && bends_steadily()) {
-      dq_ = 3.0 * (delta_ - delta_old_) + delta_older_;
-    } else if (history_ >= 2) {
-      dq_ = 2.0 * delta_ - delta_old_;
-    } else {
-      dq_ = delta_;
-    }
-    for (const Link& link : model_.links) {
-      retract(link, dq_.data() + link.v, x1_.data() + link.c);
-    }
-  }
-
-  // Whether the third differences of the motion are smaller than the second.
-  bool bends_steadily() const {
-    double second = 0.0, third = 0.0;
-    for (int j = 0; j < model_.nv; ++j) {
-      const double now = delta_[j] - delta_old_[j], before = delta_old_[j] - delta_older_[j];
-      second += now * now;
-      third += (now - before) * (now - before);
-    }
-    return third < second;
+    predictor_.predict(dq_);
+    move();
   }
 
   void solve(StepReport& report) {
     double last = infinity;
-    bool factored = false;
+    Elimination& tree = closure_.size() == 0 ? chord_ : tree_;
+    bool factored = closure_.size() == 0 && have_chord();
     int halvings = 0;
     for (int iteration = 0;; ++iteration) {
       const bool turns_exist = evaluate();
-      const double momentum = largest(r_);
-      const double closure = closure_.size() > 0 ? closure_.residual(h_) : 0.0;
       report.iterations = iteration;
-      report.residual = momentum;
+      report.residual = largest(r_);
       report.closure = closure_.error();
-      const double size = std::max(momentum / momentum_tolerance(), closure / closure_tolerance());
+      const double size = residual_size();
       if (turns_exist && size <= 1.0) {
         report.status = Status::converged;
         return;
@@ -616,11 +610,13 @@ class Stepper {
         report.status = Status::not_finite;
         return;
       }
-      const bool keep = factored && iteration > 0 && size * fall_to_keep_factors < last;
+      const bool keep =
+          factored && size < (iteration > 0 ? last / fall_to_keep_factors : fall_to_keep_factors);
       if (!keep) {
-        set_joint_tangents();
-        factored = tree_.factor_step(frames0_, frames1_, turns_, inverse_h_) &&
+        set_joint_tangents(tree);
+        factored = tree.factor_step(frames0_, frames1_, turns_, inverse_h_) &&
                    (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, closure_.size()));
+        if (closure_.size() == 0) note_chord(factored);
         if (!factored) {
           report.status = Status::singular;
           return;
@@ -629,7 +625,7 @@ class Stepper {
       if (closure_.size() > 0) {
         closure_.solve(tree_, r_, inverse_h_, dq_.data());
       } else {
-        tree_.solve(r_.data(), nullptr, dq_.data());
+        tree.solve(r_.data(), nullptr, dq_.data());
       }
       last = size;
       trial_ = x1_;
@@ -638,16 +634,72 @@ class Stepper {
     }
   }
 
+  // Which step chord_ is the Newton matrix of; a part of the state, as the next steps depend on it.
+  struct ChordState {
+    VectorX x0, x1;
+    double h = 0.0;  // zero if there is none
+  };
+
+  void note_chord(bool factored) {
+    chord_of_.h = factored ? h_ : 0.0;
+    chord_of_.x0 = x0_, chord_of_.x1 = x1_;
+    chord_is_old_ = false;
+  }
+
+  // Whether chord_ can be used; after `set_state` it is factored anew.
+  bool have_chord() {
+    if (!(chord_of_.h > 0.0)) return false;
+    if (chord_is_old_) {
+      Frames left(model_.size()), right(model_.size());
+      std::vector<Turn> turns(model_.size());
+      forward_kinematics(model_, chord_of_.x0.data(), left);
+      forward_kinematics(model_, chord_of_.x1.data(), right);
+      turn_inertias(model_, left);
+      for (int i = 0; i < model_.size(); ++i) turns[i] = turn_between(left[i], right[i]);
+      chord_.factor_step(left, right, turns, 1.0 / chord_of_.h);
+      chord_is_old_ = false;
+    }
+    return true;
+  }
+
   void move() {
     for (const Link& link : model_.links) {
       retract(link, dq_.data() + link.v, x1_.data() + link.c);
     }
   }
 
-  // Round-off of positions |x| in m |x| / h counts as solved.
-  double momentum_tolerance() const {
-    return std::max(settings_.momentum_tolerance, 1e-15 * model_.mass * reach_ * inverse_h_);
+  // Residuals accepted: a small velocity times the inertia of what a coordinate moves, taken once,
+  // with all coordinates at zero, or a small momentum if that is more.
+  void set_tolerances() {
+    const Frames frames = [this] {
+      Frames zero = zero_frames(model_);
+      turn_inertias(model_, zero);
+      return zero;
+    }();
+    set_mass_tangents();
+    tolerances_.setConstant(model_.nv, settings_.momentum_tolerance);
+    if (!tree_.factor_mass(frames)) return;
+    for (const Link& link : model_.links) {
+      for (int j = 0; j < link.nv; ++j) {
+        double& tolerance = tolerances_[link.v + j];
+        tolerance = std::max(tolerance, settings_.velocity_tolerance * tree_.inertia(link, j));
+      }
+    }
   }
+
+  // Largest residual of momentum and closure, relative to what is accepted; NaN if there is one.
+  // Round-off of positions |x| in m |x| / h counts as solved.
+  double residual_size() const {
+    const double round_off = 1e-15 * model_.mass * reach_ * inverse_h_;
+    double size = closure_.size() > 0 ? closure_.residual(h_) / closure_tolerance() : 0.0;
+    for (int j = 0; j < model_.nv; ++j) {
+      const double ratio = std::abs(r_[j]) / std::max(tolerances_[j], round_off);
+      if (!(ratio <= size)) size = ratio;
+      if (std::isnan(size)) return size;
+    }
+    return size;
+  }
+
   double closure_tolerance() const { return std::max(settings_.closure_tolerance, 4e-16 * reach_); }
 
   // Largest entry; NaN if there is one.
@@ -769,10 +821,11 @@ class Stepper {
   }
 
   // kappa = d(joint force residual) / d(increment at the right node, axes of the child)
-  void set_joint_tangents() {
+  void set_joint_tangents() { set_joint_tangents(tree_); }
+  void set_joint_tangents(Elimination& tree) const {
     if (!driven_) {
-      tree_.kappa.setZero();
-      for (Matrix6& kappa : tree_.kappa_dense) kappa.setZero();
+      tree.kappa.setZero();
+      for (Matrix6& kappa : tree.kappa_dense) kappa.setZero();
       return;
     }
     double d[6];
@@ -786,12 +839,12 @@ class Stepper {
         k[j] -= 0.5 * driven_torque(link, drive, d[j]).slope;
       }
       if (link.nv == 1) {
-        tree_.kappa[link.v] = k[0] + inverse_h_ * model_.drives[link.v].armature;
+        tree.kappa[link.v] = k[0] + inverse_h_ * model_.drives[link.v].armature;
         continue;
       }
-      tree_.kappa_dense[link.dense] = k.asDiagonal() * increment_tangent(link, d);
+      tree.kappa_dense[link.dense] = k.asDiagonal() * increment_tangent(link, d);
       if (link.kind == JointKind::spherical) {
-        tree_.kappa_dense[link.dense].topLeftCorner<3, 3>() +=
+        tree.kappa_dense[link.dense].topLeftCorner<3, 3>() +=
             inverse_h_ * turn_tangent<body_axes>(armature(link).asDiagonal(), joint_turn(link, d));
       }
     }
@@ -855,12 +908,9 @@ class Stepper {
       torque_.setZero(), tau_.setZero(), saturated_.setZero();
     }
     if (keep_books) keep_right();
-    std::swap(delta_older_, delta_old_);
-    std::swap(delta_old_, delta_);
-    std::swap(delta_, dq_);
-    history_ = std::min(history_ + 1, 3);
+    predictor_.add(dq_);
     if (with_laws_) kinetic_ = mean_kinetic();
-    if (with_laws_ && laws_.commit()) history_ = 1;
+    if (with_laws_ && laws_.commit()) predictor_.rescale(1.0);
     part_length_ = h_;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
@@ -997,14 +1047,17 @@ class Stepper {
   double h_, inverse_h_;
   double length_ = h_, part_length_ = h_;  // of the last step, and of its last part
   Vector3 gravity_;
-  Elimination tree_;
+  Elimination tree_, chord_;  // at this node or step, and of a step that may lie back
+  ChordState chord_of_;
+  bool chord_is_old_ = false;
   Closure closure_;
   Frames frames0_, frames1_;
   std::vector<Turn> turns_;
   std::vector<Vector3> velocities_;
   std::vector<Wrench> f_, half_, spring0_, spring1_;
-  VectorX x0_, x1_, trial_, p0_, p1_, delta_, delta_old_, delta_older_, r_, dq_, v_before_,
-      v_after_, torque_, tau_, saturated_, saved_;
+  VectorX x0_, x1_, trial_, p0_, p1_;
+  Predictor predictor_;
+  VectorX r_, tolerances_, dq_, v_before_, v_after_, torque_, tau_, saturated_, saved_;
   Work work_;
   bool was_split_ = false;
   VectorX left_, right_, impulse0_, impulse1_;
@@ -1023,7 +1076,6 @@ class Stepper {
   VectorX node_impulse_;
   double left_friction_ = 0.0, left_impact_ = 0.0;
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
-  int history_ = 0;
 };
 
 }  // namespace vi_contact

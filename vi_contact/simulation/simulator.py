@@ -341,6 +341,7 @@ class Simulator:
         torque = self._command(tau)
         report = self._stepper.step(torque, forces)
         if report[0]:
+            self._stepper.set_state(self._state._numbers)
             raise self._failure(report)
         self._report = report
         self._state = self._take_state(self._state.time + self.time_step)
@@ -721,6 +722,10 @@ def check_options(options: SolverOptions) -> SolverOptions:
         value = getattr(options, name)
         if not (math.isfinite(value) and value > 0.0):
             raise OptionError(f"{name} is {value}; it must be above zero")
+    if not (math.isfinite(options.velocity_tolerance) and options.velocity_tolerance >= 0.0):
+        raise OptionError(
+            f"velocity_tolerance is {options.velocity_tolerance}; it must not be negative"
+        )
     if options.max_iterations < 1:
         raise OptionError(f"max_iterations is {options.max_iterations}; it must be at least 1")
     if not 0 <= options.max_halvings <= 10:
