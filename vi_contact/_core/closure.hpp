@@ -56,8 +56,9 @@ class Closure {
     rows.resize(count);
     lambda = VectorX::Zero(count);
     schur_.resize(count, count);
+    plain_.resize(count, count);
+    answers_ = Eigen::MatrixXd::Zero(model.nv, count);
     rhs_ = mu_ = VectorX::Zero(count);
-    minus_p_ = VectorX::Zero(model.nv);
     lengths_.assign(count, 0.0);
     order_.resize(count);
   }
@@ -147,11 +148,17 @@ class Closure {
     for (int j = 0; j < m; ++j) {
       for (int i : path_) g_[i].linear.setZero(), g_[i].angular.setZero();
       add_force(rows[j], -1.0, g_, r_.data());
-      tree.solve_path(path_, r_.data(), g_, dq_.data());
+      tree.climb(path_, r_.data(), g_);
+      for (int i : path_) {
+        const Link& link = model_.links[i];
+        for (int k = link.v; k < link.v + link.nv; ++k) answers_(k, j) = tree.answers()[k];
+      }
+      tree.descend(path_, dq_.data());
       add_joint_force(rows[j], 0.0);
       for (int i = 0; i < m; ++i) schur_(i, j) = inverse_h * rate(rows[i], tree, dq_);
       largest = std::max(largest, schur_(j, j));
     }
+    plain_.topLeftCorner(m, m) = schur_.topLeftCorner(m, m);
     for (int j = 0; j < m; ++j) {
       schur_(j, j) += rows[j].compliance > 0.0 ? rows[j].compliance : loop_regularisation * largest;
     }
@@ -163,14 +170,15 @@ class Closure {
   void solve(Elimination& tree, const VectorX& r, double inverse_h, double* dq) {
     const int m = active_;
     Eigen::Map<VectorX> all(dq, model_.nv);
-    tree.solve(r.data(), nullptr, dq);
+    tree.climb(r.data());
+    tree.descend(path_, dq);
     for (int i = 0; i < m; ++i) {
       rhs_[i] = -(inverse_h * rows[i].error + rows[i].compliance * lambda[i]) -
                 inverse_h * rate(rows[i], tree, all);
     }
     substitute();
     lambda.head(m) += rhs_.head(m);
-    apply(tree, r, dq);
+    answer(tree, rhs_, dq);
   }
 
   // The same for a change of r alone: rows keep their errors, lambda stays.
@@ -192,26 +200,26 @@ class Closure {
   void project(Elimination& tree, const VectorX& p, double* v) {
     const int m = active_;
     Eigen::Map<VectorX> all(v, model_.nv);
+    dq_ = -p;
+    tree.climb(dq_.data());
+    tree.descend(path_, v);
     mu_.setZero();
-    minus_p_ = -p;
-    tree.solve(minus_p_.data(), nullptr, v);
     for (int refinement = 0; refinement < 2; ++refinement) {  // undoes the regularisation
-      for (int i = 0; i < m; ++i) rhs_[i] = -rate(rows[i], tree, all);
+      for (int i = 0; i < m; ++i) {
+        rhs_[i] = -rate(rows[i], tree, all);
+        for (int j = 0; j < m; ++j) rhs_[i] -= plain_(i, j) * mu_[j];
+      }
       substitute();
-      rhs_.head(m) += mu_.head(m);
-      mu_.head(m) = rhs_.head(m);
-      apply(tree, minus_p_, v);
+      mu_.head(m) += rhs_.head(m);
     }
+    answer(tree, mu_, v);
   }
 
  private:
-  // H dq = -r + J0' rhs
-  void apply(Elimination& tree, const VectorX& r, double* dq) {
-    for (Wrench& g : g_) g.linear.setZero(), g.angular.setZero();
-    r_ = r;
-    for (int i = 0; i < active_; ++i) add_force(rows[i], -rhs_[i], g_, r_.data());
-    tree.solve(r_.data(), &g_, dq);
-    r_.setZero();
+  // Adds the answers to the rows' impulses to those of the last `climb`, and finishes the solution.
+  void answer(Elimination& tree, const VectorX& impulses, double* dq) {
+    for (int j = 0; j < active_; ++j) tree.answers() += impulses[j] * answers_.col(j);
+    tree.descend(dq);
   }
 
   static void set_end(RowEnd& end, int link, const Wrench& wrench, bool left) {
@@ -310,9 +318,10 @@ class Closure {
   const Model& model_;
   std::vector<int> path_;
   std::vector<Wrench> g_;
-  VectorX r_, dq_, minus_p_, mu_;
+  VectorX r_, dq_, mu_;
   int holonomic_ = 0, active_ = 0;
-  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> schur_;
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> schur_, plain_;
+  Eigen::MatrixXd answers_;  // column j: those of the tree to a unit impulse of row j
   VectorX rhs_;
   std::vector<int> order_;
   std::vector<double> lengths_;  // of dampers at the left node

@@ -135,7 +135,7 @@ class StepWithLaws {
       s_.lambda_change_ = s_.closure_.lambda - s_.lambda_;
       s_.closure_.lambda = s_.lambda_;
     } else {
-      s_.tree_.solve(s_.rhs_.data(), nullptr, s_.dq_.data());
+      s_.tree_.solve(s_.rhs_.data(), s_.dq_.data());
     }
   }
 
@@ -321,8 +321,6 @@ class StepWithLaws {
       }
     }
     report.iterations += solver.iterations;
-    report.residual = Stepper::largest(s_.r_);
-    report.closure = s_.closure_.error();
     report.method = std::max(report.method, method);
     if (!done) report.body = s_.fastest_body();
     return done;

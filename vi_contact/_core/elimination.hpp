@@ -128,35 +128,42 @@ class Elimination {
   // The mass matrix at one node.
   [[gnu::flatten]] bool factor_mass(const Frames& frames) {
     begin(frames, frames);
+    const bool symmetric = stiff_links_.empty();
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
       add_body(i, link.mass, frames[i].J);
-      if (!eliminate(i)) return false;
+      if (!(symmetric ? eliminate_symmetric(i) : eliminate(i))) return false;
     }
     return true;
   }
 
   // Solves for the joint increments dq (axes of the child, right node) that answer the residuals r
-  // (axes of the child, left node) and, where given, the wrenches g on the links (left origins).
-  [[gnu::flatten]] void solve(const double* r, const std::vector<Wrench>* g, double* dq) {
-    const int n = model_.size();
-    for (int i = 0; i < n; ++i) {
-      if (g) {
-        g_[i] << (*g)[i].linear, (*g)[i].angular;
-      } else {
-        g_[i].setZero();
-      }
-    }
-    for (int i = n - 1; i >= 0; --i) up(i, r + model_.links[i].v);
-    for (int i = 0; i < n; ++i) down(i, dq + model_.links[i].v);
+  // (axes of the child, left node).
+  void solve(const double* r, double* dq) {
+    climb(r);
+    descend(dq);
   }
 
-  // The same along a path (links in order, with all their ancestors); wrenches elsewhere are zero.
-  // Afterwards `twist` gives the increments of the links on it.
-  [[gnu::flatten]] void solve_path(const std::vector<int>& path, const double* r,
-                                   const std::vector<Wrench>& g, double* dq) {
+  // The first half of it, towards the root. What it leaves in `answers` is linear in r.
+  [[gnu::flatten]] void climb(const double* r) {
+    for (Vector6& g : g_) g.setZero();
+    for (int i = model_.size() - 1; i >= 0; --i) up(i, r + model_.links[i].v);
+  }
+  // The same along a path (links in order, with all their ancestors), with wrenches g on the links
+  // (left origins) as well; elsewhere there are none.
+  [[gnu::flatten]] void climb(const std::vector<int>& path, const double* r,
+                              const std::vector<Wrench>& g) {
     for (int i : path) g_[i] << g[i].linear, g[i].angular;
     for (auto i = path.rbegin(); i != path.rend(); ++i) up(*i, r + model_.links[*i].v);
+  }
+
+  VectorX& answers() { return y_; }
+
+  // The second half, from the root. Afterwards `twist` gives the increments of the links.
+  [[gnu::flatten]] void descend(double* dq) {
+    for (int i = 0; i < model_.size(); ++i) down(i, dq + model_.links[i].v);
+  }
+  [[gnu::flatten]] void descend(const std::vector<int>& path, double* dq) {
     for (int i : path) down(i, dq + model_.links[i].v);
   }
 
@@ -214,6 +221,62 @@ class Elimination {
     }
     for (int j = 0; j < 6; ++j) K.col(j) -= pivot.W[j] * pivot.U;
     add_to_parent(i);
+    return true;
+  }
+
+  // The same where K is symmetric: only its lower triangle is read and kept up to date.
+  bool eliminate_symmetric(int i) {
+    const Link& link = model_.links[i];
+    Pivot& pivot = pivots_[i];
+    Matrix6& K = pivot.K;
+    if (link.nv > 1) {
+      for (int j = 0; j < 6; ++j) {
+        for (int k = j + 1; k < 6; ++k) K(j, k) = K(k, j);
+      }
+      return eliminate(i);
+    }
+    const Vector3& a = pivot.a0 = pivot.a1 = (*left_)[i].a;
+    const Vector3& r = pivot.r0 = pivot.r1 = (*left_)[i].r;
+    const int at = link.kind == JointKind::revolute ? 3 : 0;
+    const auto entry = [&K](int j, int k) { return j < k ? K(k, j) : K(j, k); };
+    for (int j = 0; j < 6; ++j) {
+      pivot.U[j] = a[0] * entry(j, at) + a[1] * entry(j, at + 1) + a[2] * entry(j, at + 2);
+    }
+    const double d =
+        a[0] * pivot.U[at] + a[1] * pivot.U[at + 1] + a[2] * pivot.U[at + 2] + kappa[link.v];
+    if (!(std::abs(d) > 0.0)) return false;
+    pivot.inverse = 1.0 / d;
+    if (link.parent == world) return true;
+    pivot.W = pivot.inverse * pivot.U;
+    for (int j = 0; j < 6; ++j) {
+      for (int k = j; k < 6; ++k) K(k, j) -= pivot.W[j] * pivot.U[k];
+    }
+    // [M, B'; B, C] moved by r: B1 = B + [r]x M, C1 = C - ([B [r]x)' - B1 [r]x
+    Matrix6& P = pivots_[link.parent].K;
+    Matrix3 B, BX;
+    for (int j = 0; j < 3; ++j) {
+      for (int k = 0; k < 3; ++k) B(k, j) = K(3 + k, j);
+    }
+    const auto times_r = [&r](const Matrix3& m, int k, int j) {
+      const int j1 = (j + 1) % 3, j2 = (j + 2) % 3;
+      return r[j2] * m(k, j1) - r[j1] * m(k, j2);
+    };
+    for (int j = 0; j < 3; ++j) {
+      for (int k = 0; k < 3; ++k) BX(k, j) = times_r(B, k, j);
+    }
+    for (int j = 0; j < 3; ++j) {
+      const double x = entry(0, j), y = entry(1, j), z = entry(2, j);
+      B(0, j) += r.y() * z - r.z() * y;
+      B(1, j) += r.z() * x - r.x() * z;
+      B(2, j) += r.x() * y - r.y() * x;
+    }
+    for (int j = 0; j < 3; ++j) {
+      for (int k = j; k < 3; ++k) {
+        P(k, j) += K(k, j);
+        P(3 + k, 3 + j) += K(3 + k, 3 + j) - BX(j, k) - times_r(B, k, j);
+      }
+      for (int k = 0; k < 3; ++k) P(3 + k, j) += B(k, j);
+    }
     return true;
   }
 
@@ -319,6 +382,7 @@ class Elimination {
       g.head<3>() += R0 * Eigen::Map<const Vector3>(r);
       g.tail<3>() += R0 * Eigen::Map<const Vector3>(r + 3);
       dense_[link.dense].lu6.solve_in_place(g);
+      y_.segment<6>(link.v) = -g;
     } else {
       up_dense<6>(link, r, g);
     }
@@ -367,7 +431,7 @@ class Elimination {
       down_dense<3>(link, dq, xi);
     } else if (link.parent == world) {
       const Matrix3& R1 = dense_[link.dense].R1;
-      xi = -g_[i];
+      xi = y_.segment<6>(link.v);
       Eigen::Map<Vector3>(dq, 3) = R1.transpose() * xi.head<3>();
       Eigen::Map<Vector3>(dq + 3, 3) = R1.transpose() * xi.tail<3>();
     } else {

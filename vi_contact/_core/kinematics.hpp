@@ -48,23 +48,24 @@ inline void forward_kinematics(const Model& model, const double* coordinates, Fr
     const double* x = coordinates + link.c;
     Frame& frame = frames[i];
     switch (link.kind) {
-      case JointKind::revolute:
-        frame.Q = turn_about(link.axis, x[0]);
+      case JointKind::revolute: {  // Q_PF (cos + sin axis)
+        const double cosine = std::cos(0.5 * x[0]), sine = std::sin(0.5 * x[0]);
+        frame.Q.coeffs() = cosine * link.X_PF.q.coeffs() + sine * link.turned_axis.coeffs();
         break;
+      }
       case JointKind::prismatic:
-        frame.Q.setIdentity();
+        frame.Q = link.X_PF.q;
         break;
       case JointKind::spherical:
-        frame.Q = quaternion_at(x);
+        frame.Q = link.X_PF.q * quaternion_at(x);
         break;
       case JointKind::planar:
-        frame.Q = turn_about(Vector3::UnitZ(), x[2]);
+        frame.Q = link.X_PF.q * turn_about(Vector3::UnitZ(), x[2]);
         break;
       default:  // floating; a tree has no fixed and no universal joints
-        frame.Q = quaternion_at(x + 3);
+        frame.Q = link.X_PF.q * quaternion_at(x + 3);
         break;
     }
-    if (link.turned) frame.Q = link.X_PF.q * frame.Q;
   }
   for (int i = 0; i < n; ++i) {
     const int parent = model.links[i].parent;

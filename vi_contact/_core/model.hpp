@@ -28,11 +28,11 @@ struct Link {
   int q;           // first of pinocchio's configuration coordinates
   int c;           // first of our configuration coordinates, which have angles for (cos, sin)
   bool unbounded;  // pinocchio stores the angle as cosine and sine
-  bool turned;     // X_PF turns
   int dense;       // running number among the links with several velocity coordinates, or -1
   Pose X_PF;       // joint frame F in the frame of the parent link
   Vector3 axis;
-  int column;  // 0, 1, 2 if the axis is x, y or z, else -1
+  Quaternion turned_axis;  // Q_PF (0, axis)
+  int column;              // 0, 1, 2 if the axis is x, y or z, else -1
   double mass;
   Vector3 com;      // in the frame of the link
   Matrix3 inertia;  // about the centre of mass

@@ -89,8 +89,8 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
                                                      : link.nv;
     link.dense = link.nv > 1 ? model->dense++ : -1;
     link.X_PF = pose(x);
-    link.turned = link.X_PF.q.vec().norm() > 0.0;
     link.axis = Vector3(x + 7);
+    link.turned_axis = link.X_PF.q * Quaternion(0.0, x[7], x[8], x[9]);
     link.column = -1;
     for (int j = 0; j < 3; ++j) {
       if (link.axis == Vector3::Unit(j)) link.column = j;

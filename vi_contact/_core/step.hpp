@@ -135,7 +135,8 @@ class Stepper {
       if (drive.damping != 0.0 || drive.armature != 0.0 || drive.motor) passive_ = true;
     }
     saved_ = VectorX::Zero(state_size());
-    set_tolerances();
+    set_inertias();
+    inverse_tolerance_ = VectorX::Zero(model.nv);
     chord_of_.x0 = chord_of_.x1 = VectorX::Zero(model.nc);
     chord_.driven_base = tree_.driven_base;
     load_frames();
@@ -332,7 +333,7 @@ class Stepper {
   bool newton_direction(const double* r, double* dq) {
     set_joint_tangents();
     if (!tree_.factor_step(frames0_, frames1_, turns_, inverse_h_)) return false;
-    tree_.solve(r, nullptr, dq);
+    tree_.solve(r, dq);
     return true;
   }
 
@@ -360,6 +361,8 @@ class Stepper {
     } else {
       solve(report);
     }
+    report.residual = largest(r_);
+    report.closure = closure_.error();
     if (report.status == Status::converged) {
       commit();
     } else if (with_laws_) {
@@ -421,7 +424,7 @@ class Stepper {
       closure_.project(tree_, p, v);
     } else {
       dq_ = -p;
-      tree_.solve(dq_.data(), nullptr, v);
+      tree_.solve(dq_.data(), v);
     }
     return true;
   }
@@ -540,6 +543,7 @@ class Stepper {
     driven_ = passive_ || command_ != nullptr || !servos_.empty();
     has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
     if (has_bias_) bias(frames0_, spring0_);
+    set_tolerances();
     if (closure_.size() > 0) {
       closure_.lambda.setZero();
       closure_.evaluate(frames0_, x0_.data(), h_, true);
@@ -575,8 +579,6 @@ class Stepper {
     for (int iteration = 0;; ++iteration) {
       const bool turns_exist = evaluate();
       report.iterations = iteration;
-      report.residual = largest(r_);
-      report.closure = closure_.error();
       const double size = residual_size();
       if (turns_exist && size <= 1.0) {
         report.status = Status::converged;
@@ -625,7 +627,7 @@ class Stepper {
       if (closure_.size() > 0) {
         closure_.solve(tree_, r_, inverse_h_, dq_.data());
       } else {
-        tree.solve(r_.data(), nullptr, dq_.data());
+        tree.solve(r_.data(), dq_.data());
       }
       last = size;
       trial_ = x1_;
@@ -668,32 +670,41 @@ class Stepper {
     }
   }
 
-  // Residuals accepted: a small velocity times the inertia of what a coordinate moves, taken once,
-  // with all coordinates at zero, or a small momentum if that is more.
-  void set_tolerances() {
-    const Frames frames = [this] {
-      Frames zero = zero_frames(model_);
-      turn_inertias(model_, zero);
-      return zero;
-    }();
+  // Inertias of what each coordinate moves, taken once, with all coordinates at zero.
+  void set_inertias() {
+    Frames frames = zero_frames(model_);
+    turn_inertias(model_, frames);
     set_mass_tangents();
-    tolerances_.setConstant(model_.nv, settings_.momentum_tolerance);
+    inertias_.setZero(model_.nv);
     if (!tree_.factor_mass(frames)) return;
     for (const Link& link : model_.links) {
-      for (int j = 0; j < link.nv; ++j) {
-        double& tolerance = tolerances_[link.v + j];
-        tolerance = std::max(tolerance, settings_.velocity_tolerance * tree_.inertia(link, j));
+      for (int j = 0; j < link.nv; ++j) inertias_[link.v + j] = tree_.inertia(link, j);
+    }
+  }
+
+  // Residuals accepted in this step: a small momentum, or what is a small velocity beside 1 m/s or
+  // rad/s and the robot's own. Round-off of positions |x| in m |x| / h counts as solved.
+  void set_tolerances() {
+    reach_ = 0.0;
+    for (const Frame& frame : frames0_) {
+      for (int j = 0; j < 3; ++j) {
+        reach_ = std::max(reach_, std::abs(frame.p[j]) + std::abs(frame.c[j]));
       }
+    }
+    const double fastest = inverse_h_ * largest(predictor_.last());
+    const double velocity = settings_.velocity_tolerance * (1.0 + fastest);
+    const double momentum =
+        std::max(settings_.momentum_tolerance, 1e-15 * model_.mass * reach_ * inverse_h_);
+    for (int j = 0; j < model_.nv; ++j) {
+      inverse_tolerance_[j] = 1.0 / std::max(momentum, velocity * inertias_[j]);
     }
   }
 
   // Largest residual of momentum and closure, relative to what is accepted; NaN if there is one.
-  // Round-off of positions |x| in m |x| / h counts as solved.
   double residual_size() const {
-    const double round_off = 1e-15 * model_.mass * reach_ * inverse_h_;
     double size = closure_.size() > 0 ? closure_.residual(h_) / closure_tolerance() : 0.0;
     for (int j = 0; j < model_.nv; ++j) {
-      const double ratio = std::abs(r_[j]) / std::max(tolerances_[j], round_off);
+      const double ratio = std::abs(r_[j]) * inverse_tolerance_[j];
       if (!(ratio <= size)) size = ratio;
       if (std::isnan(size)) return size;
     }
@@ -703,7 +714,8 @@ class Stepper {
   double closure_tolerance() const { return std::max(settings_.closure_tolerance, 4e-16 * reach_); }
 
   // Largest entry; NaN if there is one.
-  static double largest(const VectorX& v) {
+  template <typename Vector>
+  static double largest(const Vector& v) {
     double result = 0.0;
     for (double value : v) {
       const double size = std::abs(value);
@@ -728,7 +740,6 @@ class Stepper {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     bool exists = true;
-    reach_ = 0.0;
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
       const Frame &left = frames0_[i], &right = frames1_[i];
@@ -737,7 +748,6 @@ class Stepper {
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
       f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
-      reach_ = std::max(reach_, (right.p.cwiseAbs() + right.c.cwiseAbs()).maxCoeff());
     }
     if (has_bias_) {
       for (int i = 0; i < n; ++i) {
@@ -1057,7 +1067,8 @@ class Stepper {
   std::vector<Wrench> f_, half_, spring0_, spring1_;
   VectorX x0_, x1_, trial_, p0_, p1_;
   Predictor predictor_;
-  VectorX r_, tolerances_, dq_, v_before_, v_after_, torque_, tau_, saturated_, saved_;
+  VectorX r_, inertias_, inverse_tolerance_, dq_, v_before_, v_after_, torque_, tau_, saturated_,
+      saved_;
   Work work_;
   bool was_split_ = false;
   VectorX left_, right_, impulse0_, impulse1_;
