@@ -41,9 +41,9 @@ class SolverOptions:
     counts. What is left of the momentum is made up for in the next step, so it does not add up.
     """
     velocity_tolerance: float = 1e-9
-    """A momentum residual is also accepted below this velocity times the inertia that its coordinate
-    moves; relative to 1 m/s or rad/s and the fastest coordinate. The scheme's own error at a step of
-    10 ms is about 1e-6. Zero turns it off.
+    """A momentum residual is also accepted below this velocity times the inertia that its
+    coordinate moves; relative to 1 m/s or rad/s and the fastest coordinate. The scheme's own error
+    at a step of 10 ms is about 1e-6. Zero turns it off.
     """
     closure_tolerance: float = 1e-12
     """Largest loop error accepted [m or rad]; machined joints have a play of 1e-5 m."""
