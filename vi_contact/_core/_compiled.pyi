@@ -149,7 +149,7 @@ class Stepper:
         """Steps until done or failed, without the GIL; the number done and the last report.
 
         Records what is not None: q and v with steps + 1 rows; tau, works (motor, external, damping,
-        gain by impulses, friction, impact) and counts (iterations, parts, contacts, method,
+        integration error, friction, impact) and counts (iterations, parts, contacts, method,
         residual) with one row per step. works needs v.
         """
     def observe(

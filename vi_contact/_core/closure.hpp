@@ -118,11 +118,6 @@ class Closure {
     for (int i = 0; i < size(); ++i) add_force(rows[i], -lambda[i], f, r);
   }
 
-  // f += J(q0)' lambda on links, r += J' lambda on joints.
-  void add_left_forces(std::vector<Wrench>& f, double* r) const {
-    for (int i = 0; i < size(); ++i) add_force(rows[i], lambda[i], f, r);
-  }
-
   // The dampers' second half, with the directions of the right node.
   void add_right_forces(std::vector<Wrench>& f) const {
     for (int i = holonomic_; i < size(); ++i) {

@@ -239,7 +239,7 @@ class StepWithLaws {
   //   c (dg0 / h + u) / 2,   (n - c) (u + dg1 / h) / 2
   void book_left() {
     Node& node = s_.node_;
-    s_.left_friction_ = s_.left_impact_ = 0.0;
+    s_.left_friction_ = s_.left_impact_ = s_.left_gap_ = 0.0;
     twists(s_.model_, s_.frames0_, node.v.data(), s_.f_);
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Wrench& xi = s_.f_[c.link];
@@ -253,6 +253,7 @@ class StepWithLaws {
       const Vector3 work = 0.5 * (Contacts::impulse(c) - share).cwiseProduct(u + mean);
       s_.left_impact_ += work[0];
       s_.left_friction_ += work[1] + work[2];
+      s_.left_gap_ += 0.5 * (Contacts::impulse(c).dot(u - mean) + share.dot(mean));
     }
     for (size_t i = 0; i < laws_.joints.entries.size(); ++i) {
       JointLaws::Entry& e = laws_.joints.entries[i];
@@ -260,6 +261,7 @@ class StepWithLaws {
       const double moved = s_.inverse_h_ * (e.friction.d.x() - e.anchor);
       const double mean = 0.5 * (node.v[e.v] + moved);
       e.mean = moved;
+      s_.left_gap_ += 0.5 * (e.impulse() * (node.v[e.v] - moved) + share.sum() * moved);
       s_.left_impact_ += (e.low.n - e.high.n - share[0]) * mean;
       s_.left_friction_ += (e.friction.b.x() - share[1]) * mean;
     }
@@ -269,25 +271,23 @@ class StepWithLaws {
   void book_node(const double* v) {
     if (!s_.keep_books) return;
     Node& node = s_.node_;
-    node.clear(s_.model_.nv);
-    for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    node.clear();
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
       const Vector3 work =
           0.5 * Contacts::impulse(c).cwiseProduct(u + laws_.contacts.means[c.index]);
       node.impact += work[0];
       node.friction += work[1] + work[2];
+      node.gap -= 0.5 * Contacts::impulse(c).dot(laws_.contacts.means[c.index]);
       node.contacts.emplace_back(c.index, Contacts::impulse(c));
-      laws_.contacts.add_wrench(c, Contacts::impulse(c), s_.f_[c.link]);
     }
     for (const JointLaws::Entry& e : laws_.joints.entries) {
       const double mean = 0.5 * (e.mean + v[e.v]), limit = e.low.n - e.high.n;
       node.impact += limit * mean;
       node.friction += e.friction.b.x() * mean;
+      node.gap -= 0.5 * e.impulse() * e.mean;
       node.joints.emplace_back(limit, e.friction.b.x());
-      node.impulse[e.v] += e.impulse();
     }
-    project(s_.model_, s_.frames0_, s_.f_, node.impulse.data());
   }
 
   bool solve_selected(StepReport& report) {

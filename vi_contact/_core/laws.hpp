@@ -25,12 +25,6 @@ struct Laws {
     contacts.subtract_forces(f);
     joints.subtract_forces(r);
   }
-  void add_forces(std::vector<Wrench>& f, double* r) const {
-    for (const Contacts::Near& c : contacts.near) {
-      contacts.add_wrench(c, Contacts::impulse(c), f[c.link]);
-    }
-    for (const JointLaws::Entry& e : joints.entries) r[e.v] += e.impulse();
-  }
   unsigned long linearise_newton() {
     return contacts.linearise_newton() * 31UL + joints.linearise_newton();
   }

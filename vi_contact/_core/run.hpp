@@ -5,13 +5,14 @@
 #include <thread>
 #include <utility>
 
+#include "books.hpp"
 #include "contact_step.hpp"
 
 namespace vi_contact {
 
 // Arrays to write into, one row per node (q, v) or step (others); null for what is not wanted.
-// `works` needs v: motor, external, damping and the kinetic energy's change by impulses. `counts`
-// are iterations, parts that the step was split into, closed contacts, the method and the residual.
+// `works` needs v: motor, external, damping, integration error, friction and impact. `counts` are
+// iterations, parts that the step was split into, closed contacts, the method and the residual.
 struct Recording {
   double *q, *v, *tau, *works, *counts;
 };
@@ -53,7 +54,7 @@ inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double*
     if (record.works) {
       const Work work = stepper.work(record.v + k * nv, record.v + (k + 1) * nv);
       double* row = record.works + 6L * k;
-      row[0] = work.motor, row[1] = work.external, row[2] = work.damping, row[3] = work.momentum;
+      row[0] = work.motor, row[1] = work.external, row[2] = work.damping, row[3] = work.integration;
       row[4] = work.friction, row[5] = work.impact;
     }
     if (record.counts) {

@@ -49,7 +49,7 @@ struct StepReport {
 
 struct Work {
   double motor = 0.0, external = 0.0, damping = 0.0, friction = 0.0, impact = 0.0;
-  double momentum = 0.0;  // gain of kinetic energy by impulses: see `Stepper::interval_work`
+  double integration = 0.0;  // what the scheme itself adds, see books.hpp
 };
 
 // A factorisation is used again, in the same step or the next ones, while an iteration with it is
@@ -61,15 +61,15 @@ inline constexpr int most_halvings = 8;
 
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {
-  VectorX v, impulse;  // generalised, M v = p + impulse
+  VectorX v;
   std::vector<std::pair<int, Vector3>> contacts;
   std::vector<Vector2> joints;  // limit, friction
   double friction = 0.0, impact = 0.0;
+  double gap = 0.0;  // part of the integration error, see books.hpp
 
-  void clear(int nv) {
-    impulse.setZero(nv);
+  void clear() {
     contacts.clear(), joints.clear();
-    friction = impact = 0.0;
+    friction = impact = gap = 0.0;
   }
 };
 
@@ -209,7 +209,7 @@ class Stepper {
     if (with_laws_ && laws_.act()) {
       done = velocities_with_laws(v);
     } else {
-      node_.clear(model_.nv);
+      node_.clear();
       set_mass_tangents();
       done = factor_mass() && solve_mass(p0_, v);
     }
@@ -348,6 +348,10 @@ class Stepper {
   void take_solution(StepReport& report);
   bool velocities_with_laws(double* v);
   void book_left_laws();
+  void keep_left();
+  void keep_right();
+  Work interval_work(const double* v0, const double* v1);
+  void add_work();
 
   StepReport interval(const double* tau, const double* wrenches) {
     begin(tau, wrenches);
@@ -462,35 +466,6 @@ class Stepper {
     h_ = h;
     inverse_h_ = 1.0 / h;
     spring_impulses(frames0_, spring0_);
-  }
-
-  void add_work() {
-    get_v(v_after_.data());
-    const Work part = interval_work(v_before_.data(), v_after_.data());
-    work_.motor += part.motor;
-    work_.external += part.external;
-    work_.damping += part.damping;
-    work_.momentum += part.momentum;
-    work_.friction += part.friction;
-    work_.impact += part.impact;
-    std::swap(v_before_, v_after_);
-  }
-
-  // T1 - T0 = 1/2 p1.v1 - 1/2 p0.v0 with p0 = l - I0, p1 = r + I1 and I the impulses of all forces:
-  //         = 1/2 (r.v1 - l.v0) + 1/2 (I0.v0 + I1.v1)
-  Work interval_work(const double* v0, const double* v1) const {
-    Work w;
-    const Eigen::Map<const VectorX> before(v0, model_.nv), after(v1, model_.nv);
-    w.momentum = 0.5 * (right_.dot(after) - left_.dot(before)) +
-                 0.5 * (impulse0_.dot(before) + impulse1_.dot(after));
-    w.motor = motor_work_;
-    w.damping = damping_work_;
-    w.external = external_work_;
-    if (!with_laws_) return w;
-    w.momentum += 0.5 * (node_.impulse.dot(after) - node_impulse_.dot(before));
-    w.friction = left_friction_ + node_.friction;
-    w.impact = left_impact_ + node_.impact;
-    return w;
   }
 
   void quaternion_identity(const Link& link) {
@@ -888,10 +863,7 @@ class Stepper {
     turn_inertias(model_, frames1_);
     spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
-    if (keep_books && with_laws_) {
-      book_left_laws();
-      node_impulse_ = node_.impulse;
-    }
+    if (keep_books && with_laws_) book_left_laws();
     if (has_bias_) bias(frames1_, spring1_);
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
@@ -906,9 +878,11 @@ class Stepper {
     if (closure_.size() > closure_.holonomic()) closure_.add_right_forces(f_);
     p1_.setZero();
     project(model_, frames1_, f_, p1_.data());
+    if (keep_books) carried_ = p1_;
+    for (int i = 0; i < n; ++i) carry(i);
+    if (keep_books) carried_ -= p1_;
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
-      carry(i);
       increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
     }
     motor_work_ = damping_work_ = 0.0;
@@ -975,69 +949,6 @@ class Stepper {
     }
   }
 
-  // left_ = P0' l, impulse0_ = left_ - p0 - r: what forces gave at the left node.
-  void keep_left() {
-    left_.setZero(model_.nv);
-    for (int i = 0; i < model_.size(); ++i) {
-      f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular = left_angular(turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
-    }
-    project(model_, frames0_, f_, left_.data());
-    impulse0_.setZero(model_.nv);
-    impulses(frames0_, spring0_, impulse0_);
-    external_work_ = 0.0;
-    if (wrenches_ == nullptr) return;
-    for (int i = 0; i < model_.size(); ++i) {
-      const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      external_work_ += h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(turns_[i].u);
-    }
-  }
-
-  void keep_right() {
-    right_.setZero(model_.nv);
-    for (int i = 0; i < model_.size(); ++i) {
-      f_[i].linear = model_.links[i].mass * velocities_[i];
-      f_[i].angular =
-          right_angular(frames1_[i], turns_[i], inverse_h_) + frames1_[i].c.cross(f_[i].linear);
-    }
-    project(model_, frames1_, f_, right_.data());
-    impulse1_.setZero(model_.nv);
-    impulses(frames1_, spring1_, impulse1_);
-    double back[6];
-    for (const Link& link : model_.links) {
-      const double* d = dq_.data() + link.v;
-      increment(link, x1_.data() + link.c, x0_.data() + link.c, back);
-      add_armature(link, d, 1.0, left_.data());
-      add_armature(link, d, -1.0, right_.data());
-      for (int j = 0; j < link.nv; ++j) {
-        const double damping = model_.drives[link.v + j].damping;
-        impulse0_[link.v + j] += 0.5 * (h_ * torque_[link.v + j] - damping * d[j]);
-        impulse1_[link.v + j] += 0.5 * (h_ * torque_[link.v + j] + damping * back[j]);
-      }
-    }
-    if (closure_.size() > 0) damping_work_ += closure_.damper_work(h_);
-  }
-
-  // Generalised half impulses of gravity, springs, wrenches and dampers at a node.
-  void impulses(const Frames& frames, const std::vector<Wrench>& springs, VectorX& out) {
-    if (has_bias_) bias(frames, springs);
-    const bool left = &frames == &frames0_;
-    for (int i = 0; i < model_.size(); ++i) {
-      const Vector3 weight = 0.5 * h_ * model_.links[i].mass * gravity_;
-      f_[i] = {weight, frames[i].c.cross(weight)};
-      if (!has_bias_) continue;
-      f_[i].linear += half_[i].linear;
-      f_[i].angular += half_[i].angular;
-    }
-    if (left && with_laws_) laws_.add_forces(f_, out.data());
-    if (left && closure_.size() > 0) {
-      closure_.add_left_forces(f_, out.data());
-    } else if (closure_.size() > closure_.holonomic()) {
-      closure_.add_right_forces(f_);
-    }
-    project(model_, frames, f_, out.data());
-  }
-
  public:
   Observation observe(const double* q, const double* v, double* poses, double* velocities) {
     coordinates_of_q(model_, q, x1_.data());
@@ -1071,7 +982,7 @@ class Stepper {
       saved_;
   Work work_;
   bool was_split_ = false;
-  VectorX left_, right_, impulse0_, impulse1_;
+  VectorX left_, right_, carried_;  // for the books, see there
   double motor_work_ = 0.0, damping_work_ = 0.0, external_work_ = 0.0;
   double reach_ = 0.0;
   const double* command_ = nullptr;
@@ -1084,8 +995,7 @@ class Stepper {
   Node node_;
   double kinetic_ = 0.0;  // of the last step, at its mean velocities
   int depth_ = 0;         // how often the step has been halved
-  VectorX node_impulse_;
-  double left_friction_ = 0.0, left_impact_ = 0.0;
+  double left_friction_ = 0.0, left_impact_ = 0.0, left_gap_ = 0.0;
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
 };
 

@@ -117,8 +117,7 @@ class Log:
         last = self.parts[-1]
         gain = after.kinetic - before.kinetic
         last.v = after.v
-        last.works[3] += gain
-        last.works[5] += gain if impact else 0.0
+        last.works[5 if impact else 3] += gain
 
     def extend(self, other: Log) -> None:
         if not self.parts:
@@ -405,7 +404,6 @@ class HybridMotion:
     def _jump(self, before: State, node: Node) -> Part:
         """A step of length zero; what it changes of the energy counts as impact."""
         after, works = node.state, np.zeros(6)
-        works[3] = after.kinetic - before.kinetic
         works[5] = after.energy - before.energy
         return Part(
             node, 0.0, after.q, after.v, np.zeros(self.robot.nu), None, works, np.zeros(5),

@@ -12,13 +12,10 @@ class Ledger:
     """Work of every step [J], each (N,): their sum is the change of energy.
 
     The forces' works are torque times joint increment and so on. `integration` is what the scheme
-    itself adds or takes: the kinetic energy that the impulses of the step give at the velocities of
-    its two nodes, less the works and the change of potential. It falls with the third power of the
-    time step.
+    itself adds or takes, from momenta and velocities at the nodes and from the difference between
+    the way that they make and the way that was gone. It falls with the third power of the time step.
 
-    `defect` compares impulses with energies: it checks the balance of momentum. It does not check
-    the single works: an error in one of them would stand in `integration`, with the other sign, and
-    show as an entry that does not vanish with the time step.
+    Every entry is computed on its own, so `defect` checks them all.
     """
 
     motor: Array

@@ -354,6 +354,7 @@ class Simulator:
         progress: bool = False,
         throw: bool = True,
         viewer: Viewer | None = None,
+        wrenches: Mapping[str, ArrayLike] | None = None,
     ) -> Trajectory:
         """round(duration / time_step) steps from the current state.
 
@@ -361,17 +362,20 @@ class Simulator:
         that is called first. A JointCommand in its place holds for the whole run, a StepFunction
         gives torques as a function of time. With throw=False a step that fails ends the trajectory
         instead of raising. A terminal event ends it, too. A viewer, as made by vc.view(robot),
-        shows the run in real time or plays it back.
+        shows the run in real time or plays it back. Wrenches, as in `step`, act all the time.
         """
         if not (math.isfinite(duration) and duration >= 0.0):
             raise TimeStepError(f"the duration is {duration} s; it must be finite and not negative")
         if self._not_ready:
             raise self._not_ready
         steps = round(duration / self.time_step)
+        forces = None if wrenches is None else self._check_wrenches(wrenches)
         steps_per_picture = viewer.start(self) if viewer else 0
         if self._hybrid is not None:
             shown = (viewer, steps_per_picture) if viewer and steps_per_picture else None
-            trajectory = self._run_hybrid(self._hybrid, steps, controller, progress, throw, shown)
+            trajectory = self._run_hybrid(
+                self._hybrid, steps, controller, progress, throw, shown, forces
+            )
             if viewer:
                 viewer.finish(trajectory)
             return trajectory
@@ -383,7 +387,7 @@ class Simulator:
             controller.reset()
         done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         if steps == 0:
-            record.run(self._stepper, 0, 0, None)
+            record.run(self._stepper, 0, 0, None, None)
         while done < steps and report[0] == Status.CONVERGED:
             if callable(controller):
                 count, torque = 1, self._command(controller(self._state))
@@ -395,7 +399,7 @@ class Simulator:
                 count, torque = min(most, steps - done), self._command(controller)
             if torque is not None:
                 record.tau_command[done : done + count] = torque
-            finished, report = record.run(self._stepper, done, count, torque)
+            finished, report = record.run(self._stepper, done, count, torque, forces)
             done += finished
             if finished:
                 self._state = self._take_state(first_time + done * self.time_step)
@@ -433,6 +437,7 @@ class Simulator:
         progress: bool,
         throw: bool,
         shown: tuple[Viewer, int] | None,
+        wrenches: Array | None,
     ) -> Trajectory:
         start, first = clock.perf_counter(), self._state
         log, bar = Log(first.q, first.v), _ProgressBar(steps) if progress else None
@@ -442,7 +447,7 @@ class Simulator:
         while done < steps and not stop:
             try:
                 end = first.time + (done + 1) * self.time_step
-                more, stop = self._advance(hybrid, end, self._drive(controller))
+                more, stop = self._advance(hybrid, end, self._drive(controller), wrenches)
             except StepFailedError as error:
                 if throw:
                     raise
@@ -566,11 +571,16 @@ class _Record:
         return record
 
     def run(
-        self, stepper: Stepper, first: int, count: int, tau: Array | None
+        self,
+        stepper: Stepper,
+        first: int,
+        count: int,
+        tau: Array | None,
+        wrenches: Array | None,
     ) -> tuple[int, Report]:
         nodes, steps = slice(first, first + count + 1), slice(first, first + count)
         result = stepper.run(
-            count, tau, False, None, self.q[nodes], self.v[nodes], self.tau[steps],
+            count, tau, False, wrenches, self.q[nodes], self.v[nodes], self.tau[steps],
             self.works[steps], self.counts[steps],
         )  # fmt: skip
         touches = stepper.log()
@@ -598,21 +608,20 @@ class _Record:
         scalars, poses = np.empty((nodes, 9)), np.empty((nodes, count, 7))
         velocities = np.empty((nodes, count, 6))
         sim._observer.observe(q, v, scalars, poses, velocities)
-        motor, external, damping, impulses, friction, impact = np.moveaxis(self.works[:done], 1, 0)
+        works = [column.copy() for column in self.works[:done].T]
+        motor, external, damping, integration, friction, impact = map(read_only, works)
         kinetic, potential = scalars[:, 0].copy(), scalars[:, 1].copy()
-        works = motor + external + damping + friction + impact
-        gain: Array = impulses - works + np.diff(potential)
         change: Array = np.diff(kinetic + potential)
         time: Array = first_time + sim.time_step * np.arange(nodes, dtype=np.float64)
         if log is not None:
             time = np.array([first_time, *(part.node.time for part in log.parts)])
         ledger = Ledger(
-            motor=read_only(motor.copy()),
-            external=read_only(external.copy()),
-            damping=read_only(damping.copy()),
-            friction=read_only(friction.copy()),
-            impact=read_only(impact.copy()),
-            integration=read_only(gain),
+            motor=motor,
+            external=external,
+            damping=damping,
+            friction=friction,
+            impact=impact,
+            integration=integration,
             change=read_only(change),
         )
         return Trajectory(
