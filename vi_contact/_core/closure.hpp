@@ -179,10 +179,11 @@ class Closure {
   // The same for a change of r alone: rows keep their errors, lambda stays.
   void solve_change(Elimination& tree, const VectorX& r, double inverse_h, double* dq) {
     Eigen::Map<VectorX> all(dq, model_.nv);
-    tree.solve(r.data(), nullptr, dq);
+    tree.climb(r.data());
+    tree.descend(path_, dq);
     for (int i = 0; i < active_; ++i) rhs_[i] = -inverse_h * rate(rows[i], tree, all);
     substitute();
-    apply(tree, r, dq);
+    answer(tree, rhs_, dq);
   }
 
   // Takes back half of the last change of lambda.

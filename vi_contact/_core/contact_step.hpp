@@ -404,7 +404,7 @@ class StepWithLaws {
       if (s_.closure_.size() > 0) {
         s_.closure_.solve_change(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
       } else {
-        s_.tree_.solve(s_.rhs_.data(), nullptr, s_.dq_.data());
+        s_.tree_.solve(s_.rhs_.data(), s_.dq_.data());
       }
       sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, s_.dq_.data(), sweeps.column(j++));
     };

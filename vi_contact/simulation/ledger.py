@@ -13,7 +13,8 @@ class Ledger:
 
     The forces' works are torque times joint increment and so on. `integration` is what the scheme
     itself adds or takes, from momenta and velocities at the nodes and from the difference between
-    the way that they make and the way that was gone. It falls with the third power of the time step.
+    the way that they make and the way that was gone. It falls with the third power of the time
+    step.
 
     Every entry is computed on its own, so `defect` checks them all.
     """
