@@ -13,6 +13,8 @@ import pytest
 from vi_contact._core import _compiled
 
 ROOT = Path(__file__).parents[1]
+BUILT = {"__pycache__", ".cpp", ".hpp", ".so"}
+"""What the wheel leaves out, or builds."""
 
 USE_THE_WHEEL = """
 import importlib.resources
@@ -44,9 +46,10 @@ def wheel(tmp_path_factory):
 
 def test_wheel_holds_every_robot_controller_demo_and_module_but_no_cpp(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    patterns = {"vi_contact": "*.py*", "controllers": "*.py", "demos": "*.py", "urdf": "*.*"}
+    patterns = {"vi_contact": "*.*", "controllers": "*.py", "demos": "*.py", "urdf": "*.*"}
     for folder, pattern in patterns.items():
-        sources = [p for p in (ROOT / folder).rglob(pattern) if "__pycache__" not in p.parts]
+        files = [p for p in (ROOT / folder).rglob(pattern) if p.is_file()]
+        sources = [p for p in files if not BUILT & {*p.parts, p.suffix}]
         installed = {p.relative_to(ROOT).as_posix() for p in sources}
         if folder != "vi_contact":
             installed = {f"vi_contact/{name}" for name in installed}

@@ -86,6 +86,19 @@ def test_long_runs_keep_peaks_and_stay_small(tmp_path):
     assert trajectory.to_html(tmp_path / "long.html").stat().st_size < 10e6
 
 
+def test_events_leave_no_two_frames_at_one_time():
+    robot = vc.load_robot("jumper")
+    back = vc.Event(guard=lambda state: state.q[0] - 1.0, reset=lambda state: (state.q, -state.v))
+    sim = vc.Simulator(robot, time_step=0.01, events=[back], ground=None)
+    q = robot.neutral()
+    q[0] = 1.1
+    sim.reset(q)
+    trajectory = sim.run(0.5)
+    assert (np.diff(trajectory.time) == 0.0).any()
+    time = report.report_data(trajectory, robot, False)["frames"]["time"]
+    assert (np.diff(time) > 0.0).all()
+
+
 def test_loaded_trajectory_finds_its_robot(drop, tmp_path):
     drop.save(tmp_path / "run.npz")
     loaded = vc.Trajectory.load(tmp_path / "run.npz")

@@ -92,7 +92,8 @@ class View:
         self._pages = 0
         self._closed = False
         self._ground: Ground | None = Ground()
-        self._camera = self._first_com = np.zeros(3)
+        self._camera: Array = np.zeros(3)
+        self._first_com: Array = np.zeros(3)
         self._first_time = self._wall_start = 0.0
         try:
             self._server = _Server(("127.0.0.1", port), _Handler)

@@ -104,7 +104,8 @@ def _frames(trajectory: Trajectory) -> NDArray[np.intp]:
     stride = max(1, int(1.0 / (FRAMES_PER_SECOND * trajectory.time_step)))
     stride = max(stride, -(-nodes // MAX_FRAMES))
     frames: NDArray[np.intp] = np.unique(np.append(np.arange(0, nodes, stride), nodes - 1))
-    return frames
+    later = np.diff(trajectory.time[frames]) > 0.0  # a reset leaves two nodes at one time
+    return frames[np.append(later, True)]
 
 
 def _swept_box(robot: Robot, q: Array, drift: Array) -> tuple[Array, Array]:
