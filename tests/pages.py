@@ -1,4 +1,4 @@
-"""Pages of the viewer, taken apart."""
+"""Pages of the viewer, taken apart, and a run to show."""
 
 import base64
 import gzip
@@ -8,6 +8,8 @@ import struct
 
 import numpy as np
 import umsgpack
+
+import vi_contact as vc
 
 
 def unpack(page):
@@ -26,3 +28,13 @@ def unpack(page):
         return value
 
     return json.loads(content[4:first], object_hook=place)
+
+
+def dropped_hopper(height, duration):
+    """The Fly-Hopper on its rail, dropped with its hips held."""
+    robot = vc.load_robot("fly_hopper_rail")
+    sim = vc.Simulator(robot, time_step=0.01)
+    q = sim.state.q.copy()
+    q[0] += height
+    sim.reset(q)
+    return sim.run(duration, vc.JointCommand(q=[0.0, 0.0], kp=300.0, kd=5.0))

@@ -10,7 +10,8 @@ import shutil
 import numpy as np
 import pytest
 from matplotlib import image
-from support import BUNDLED
+from pages import dropped_hopper
+from support import BUNDLED, example
 
 import vi_contact as vc
 from vi_contact.viewer.page import robot_page, save_page
@@ -70,13 +71,7 @@ def open_page(browser):
 
 @pytest.fixture(scope="module")
 def drop():
-    """The Fly-Hopper dropped from 0.3 m, its hips held."""
-    robot = vc.load_robot("fly_hopper_rail")
-    sim = vc.Simulator(robot, time_step=0.01)
-    q = sim.state.q.copy()
-    q[0] += 0.3
-    sim.reset(q)
-    return sim.run(0.8, vc.JointCommand(q=[0.0, 0.0], kp=300.0, kd=5.0))
+    return dropped_hopper(0.3, 0.8)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +110,24 @@ def test_camera_frames_every_bundled_robot(name, open_page, tmp_path):
     top, bottom, left, right = robot_box(page, page.evaluate("viContact.data.bodies"))
     assert bottom - top > 0.5  # large
     assert top > 0.01 and bottom < 0.99 and left > 0.01 and right < 0.99  # and all of it there
+
+
+@pytest.mark.parametrize("name", ["solo12.urdf", "talos_reduced.urdf"])
+def test_a_quadruped_and_a_humanoid_with_their_meshes(name, open_page, tmp_path):
+    robot = vc.load_robot(example(name), base="free")
+    sim = vc.Simulator(robot, time_step=0.005)
+    sim.reset(robot.on_ground(robot.neutral(), 0.02))
+    trajectory = sim.run(0.1)
+    file = trajectory.to_html(tmp_path / "run.html")
+    assert file.stat().st_size < 10e6
+    page = open_page(f"file://{file}")
+    bodies = page.evaluate("viContact.data.bodies")
+    np.testing.assert_allclose(positions(page), trajectory.p_WB[0], atol=1e-5)  # float32
+    top, bottom, left, right = robot_box(page, bodies)
+    assert bottom - top > 0.5 or right - left > 0.5  # a quadruped is longer than high
+    assert top > 0.01 and bottom < 0.99 and left > 0.01 and right < 0.99
+    page.evaluate("viContact.player.seek(viContact.player.duration)")
+    np.testing.assert_allclose(positions(page), trajectory.p_WB[-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import unpack
+from pages import dropped_hopper, unpack
 
 import vi_contact as vc
 from vi_contact.viewer import report
@@ -13,13 +13,7 @@ from vi_contact.viewer import report
 
 @pytest.fixture(scope="module")
 def drop():
-    """The Fly-Hopper dropped from 0.1 m, its hips held."""
-    robot = vc.load_robot("fly_hopper_rail")
-    sim = vc.Simulator(robot, time_step=0.01)
-    q = sim.state.q.copy()
-    q[0] += 0.1
-    sim.reset(q)
-    return sim.run(0.6, vc.JointCommand(q=[0.0, 0.0], kp=300.0, kd=5.0))
+    return dropped_hopper(0.1, 0.6)
 
 
 def curves(data, title):

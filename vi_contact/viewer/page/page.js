@@ -185,6 +185,7 @@ class Player {
     this.scene.viewer.set_animation(animations, { play: false, repetitions: Infinity });
     this.animator.play(); // a paused animation can be moved in time, one never started can not
     this.animator.pause();
+    this.animator.seek(0);
     this.trail = this.scene.viewer.scene_tree.find(["meshcat", "trail", "<object>"]).object;
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.animator.play();
   }
