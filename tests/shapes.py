@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -49,3 +50,33 @@ def on_slope(height: float, angle: float) -> Array:
     """(7,) a body whose centre stands at a height over the sloped ground, turned with it."""
     n = np.array([np.sin(angle), 0.0, np.cos(angle)])
     return np.concatenate([height * n, [0.0, np.sin(angle / 2), 0.0, np.cos(angle / 2)]])
+
+
+def body_link(name: str, shape: str, mass: float, joint_name: str = "") -> str:
+    """A homogeneous body on a floating joint from the world."""
+    numbers = [float(x) for x in re.findall(r'"([^"]*)"', shape) for x in x.split()]
+    if "sphere" in shape:
+        moments = [0.4 * mass * numbers[0] ** 2] * 3
+    elif "box" in shape:
+        squares = np.square(numbers)
+        moments = (mass * (squares.sum() - squares) / 12.0).tolist()
+    else:  # a capsule as its cylinder
+        radius, length = numbers
+        across = mass * (3.0 * radius**2 + length**2) / 12.0
+        moments = [across, across, 0.5 * mass * radius**2]
+    ixx, iyy, izz = moments
+    return (
+        f'<link name="{name}"><inertial><mass value="{mass}"/><inertia ixx="{ixx}" iyy="{iyy}" '
+        f'izz="{izz}" ixy="0" ixz="0" iyz="0"/></inertial>'
+        f"<collision><geometry>{shape}</geometry></collision></link>"
+        f'<joint name="{joint_name or name}" type="floating"><parent link="world"/>'
+        f'<child link="{name}"/></joint>'
+    )
+
+
+def mechanism(folder: Path, **bodies: tuple[str, float]) -> vc.Robot:
+    """Free bodies, each a shape and a mass; in q they stand in the order of their names."""
+    parts = [body_link(name, shape, mass) for name, (shape, mass) in bodies.items()]
+    file = folder / "scene.urdf"
+    file.write_text(f'<robot name="scene"><link name="world"/>{"".join(parts)}</robot>')
+    return vc.load_robot(file)

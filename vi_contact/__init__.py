@@ -3,6 +3,7 @@
 from vi_contact import errors
 from vi_contact.errors import ViContactError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, from_pinocchio, load_robot
 from vi_contact.simulation.command import JointCommand, StepFunction
@@ -22,6 +23,7 @@ __all__ = [
     "Ground",
     "IpoptOptions",
     "JointCommand",
+    "Obstacle",
     "PlasticContact",
     "Robot",
     "Rollout",

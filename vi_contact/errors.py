@@ -273,6 +273,23 @@ class PenetrationError(ViContactError):
         )
 
 
+class OverlapError(PenetrationError):
+    """A start with bodies inside each other or an obstacle; `contact` names them."""
+
+    def __init__(self, robot: str, contact: str, depth: float) -> None:
+        self.contact = contact
+        self.depth = depth
+        ViContactError.__init__(
+            self,
+            f"robot '{robot}': {contact.replace('/', ' and ')} are {depth:.3g} m inside each "
+            "other; move them apart",
+        )
+
+
+class ObstacleError(ViContactError):
+    """An obstacle that cannot be: no size, no shapes, friction below zero."""
+
+
 class JointLimitError(ViContactError):
     """A start with a joint beyond its limit; `joint` says which."""
 

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 from numpy import float64, int32
 from numpy.typing import NDArray
 
@@ -52,6 +54,27 @@ class Model:
     def nv(self) -> int: ...
     @property
     def nu(self) -> int: ...
+    def add_shape(
+        self,
+        link: int,
+        placement: Array,
+        radius: float,
+        vertices: Array,
+        edges: NDArray[int32],
+        faces: list[list[int]],
+        normals: Array,
+    ) -> None:
+        """A polytope swept by a sphere on a link (-1: the world), in the frame of its joint.
+
+        `placement` (7,) is the frame of the shape; vertices (n, 3), normals (f, 3).
+        """
+    def add_pair(self, shape_1: int, shape_2: int, friction: float, name: int) -> None:
+        """Two shapes that may touch; pairs of the same links have the same name."""
+    def set_separator(self, separate: Callable[[int, Array], list[float]]) -> None:
+        """What measures pairs: from (24,) rotation and position of both shapes to (10,).
+
+        Distance, normal from the first to the second, nearest points.
+        """
 
 def make_model(
     link_numbers: NDArray[int32],
@@ -104,6 +127,10 @@ class Stepper:
         """Rows (contact, force in world axes, sliding) of the last step."""
     def log(self) -> Array:
         """Rows (step, contact, force in world axes, sliding) of the last run."""
+    def gap_log(self) -> Array:
+        """Rows (node, pair of links, gap) of the last run; pairs far apart are left out."""
+    def body_gaps(self) -> list[tuple[int, float]]:
+        """(pair of links, gap) at the node; pairs far apart are left out."""
     def fastest_rotation(self, v: Array) -> tuple[float, int]:
         """Largest |w| of a body [rad/s] at velocities v, and its index."""
     def step(

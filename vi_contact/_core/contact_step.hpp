@@ -16,6 +16,12 @@ inline constexpr int sweep_rounds = 4, first_sweeps = 50;
 // converges slower, but redundant contacts then share their loads instead of toppling over.
 inline constexpr double polish_hardness = 1e3;
 
+// Iterations of Newton's method with a line search where bodies meet: sweeps know the ground only.
+inline constexpr int body_search_limit = 30;
+
+// Features of bodies that met and do not are looked for again at most so often in a step.
+inline constexpr int most_corrections = 4;
+
 // Longest change of a joint in one iteration [rad or m].
 inline constexpr double most_motion = 0.5;
 
@@ -30,16 +36,20 @@ class StepWithLaws {
     laws_.joints.begin(s_.x0_.data(), s_.h_);
     forward_kinematics(s_.model_, s_.x1_.data(), s_.frames1_);
     laws_.contacts.select(s_.frames0_, s_.frames1_, s_.h_, gravity_);
+    laws_.bodies.select(s_.frames0_, s_.frames1_, s_.h_, gravity_);
     s_.guess_ = s_.x1_;
+    s_.warm_.resize(laws_.state_size());
     laws_.get_state(s_.warm_.data());
     report.status = Status::max_iterations;
-    for (int round = 0; round < 10; ++round) {  // contacts that were thought to be far come in
+    bool missed = true;
+    for (int round = 0; missed && round < 10; ++round) {  // those thought to be far come in
       if (!solve_selected(report)) return;
-      if (!laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance())) break;
+      missed = add_missed(round < most_corrections);
     }
+    if (missed) return;
     if (laws_.contacts.ground().restitution > 0.0 && set_bounces()) {
       if (!solve_selected(report)) return;
-      if (laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance())) return;
+      if (add_missed(false)) return;
     }
     report.status = Status::converged;
   }
@@ -83,10 +93,12 @@ class StepWithLaws {
       double product = 0.0;
       laws_.contacts.interior_errors(kappa, product, error, squares);
       laws_.joints.interior_errors(kappa, product, error, squares);
+      laws_.bodies.interior_errors(kappa, product, error, squares);
       d.size = std::max(d.size, product / (0.5 * kappa));
     } else {
       laws_.contacts.errors(error, squares);
       laws_.joints.errors(error, squares);
+      laws_.bodies.errors(error, squares);
     }
     const double size = error / contact_tolerance();
     if (!(size <= d.size)) d.size = size;
@@ -105,6 +117,7 @@ class StepWithLaws {
   unsigned long linearise_stick() {
     laws_.joints.linearise_newton();
     laws_.contacts.linearise_stick();
+    laws_.bodies.linearise_stick();
     return 0;
   }
 
@@ -116,13 +129,23 @@ class StepWithLaws {
                       (s_.closure_.size() == 0 ||
                        s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
     s_.tree_.clear_stiff();
+    if (done) factor_coupled(s_.closure_.size() > 0, s_.inverse_h_);
     return done;
   }
 
   void direction() {
+    find_direction(false);
+    if (!laws_.bodies.coupled()) return;
+    laws_.bodies.solve_coupled(s_.tree_);
+    find_direction(true);
+  }
+
+  // `coupled`: with the changes that contacts between two links take.
+  void find_direction(bool coupled) {
     for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
     s_.rhs_ = s_.r_;
     laws_.subtract_answers(s_.f_, s_.rhs_.data());
+    if (coupled) laws_.bodies.subtract_coupled(s_.f_);
     project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
     solve_direction();
   }
@@ -174,6 +197,7 @@ class StepWithLaws {
   // take; its velocity is zero.
   bool velocities(double* v) {
     laws_.contacts.select_closed(s_.frames0_);
+    laws_.bodies.select_closed(s_.frames0_, s_.h_, s_.gravity_.norm());
     laws_.joints.begin_velocities(s_.h_);
     s_.tree_.clear_stiff();
     s_.set_mass_tangents();
@@ -182,49 +206,67 @@ class StepWithLaws {
     Eigen::Map<VectorX> velocity(v, s_.model_.nv);
     laws_.contacts.evaluate_velocities(s_.tree_);
     laws_.joints.evaluate_velocities(v);
+    laws_.bodies.evaluate_velocities(s_.tree_);
     double speed = 0.0;
     for (const Contacts::Near& c : laws_.contacts.near) {
       speed = std::max(speed, std::abs(c.normal.g) + c.friction.d.norm());
     }
+    for (const BodyContacts::Near& c : laws_.bodies.near) speed = std::max(speed, c.error().norm());
     for (int k = 0; done && k < 20; ++k) {
       double error = 0.0, squares = 0.0;
       laws_.contacts.errors(error, squares);
       laws_.joints.errors(error, squares);
+      laws_.bodies.errors(error, squares);
       if (error <= 1e-13 * (1.0 + speed)) break;
       const unsigned long is = laws_.linearise_newton();
-      if (k == 0 || is != pattern || laws_.contacts.any_slides()) {
-        pattern = is;
+      if (k == 0) laws_.bodies.linearise_as_before();
+      if (k == 0 || is != pattern || laws_.contacts.any_slides() || laws_.bodies.any_slides()) {
+        pattern = k == 0 && laws_.bodies.any_closed() ? 0 : is;
         s_.set_mass_tangents();
         laws_.contacts.add_node_blocks(s_.tree_);
         laws_.joints.add_blocks(s_.tree_);
+        laws_.bodies.add_blocks(s_.tree_);
         done = s_.factor_mass();
         s_.tree_.clear_stiff();
         if (!done) break;
+        factor_coupled(s_.closure_.holonomic() > 0, 0.0);
       }
       for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
       s_.rhs_ = s_.p0_;
       laws_.contacts.add_velocity_answers(s_.f_);
       laws_.joints.add_velocity_answers(v, s_.rhs_.data());
+      laws_.bodies.add_velocity_answers(s_.f_);
       project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
       s_.scaled_ = velocity;
       done = s_.solve_mass(s_.rhs_, v);
+      if (laws_.bodies.coupled()) {
+        for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+        laws_.bodies.solve_coupled_velocities(s_.tree_, s_.f_);
+        project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
+        done = s_.solve_mass(s_.rhs_, v);
+      }
       laws_.contacts.change_by_velocities(s_.tree_);
       laws_.joints.change_by_velocities(s_.scaled_.data(), v);
+      laws_.bodies.change_by_velocities(s_.tree_);
       laws_.contacts.evaluate_velocities(s_.tree_);
       laws_.joints.evaluate_velocities(v);
+      laws_.bodies.evaluate_velocities(s_.tree_);
     }
     s_.tree_.clear_stiff();
     double error = 0.0, squares = 0.0;
     laws_.contacts.errors(error, squares);
     laws_.joints.errors(error, squares);
+    laws_.bodies.errors(error, squares);
     if (!done || !(error <= 1e-6 * (1.0 + speed))) {  // friction jams: the momentum as it is
       for (Contacts::Near& c : laws_.contacts.near) c.normal.n = 0.0, c.friction.b.setZero();
+      for (BodyContacts::Near& c : laws_.bodies.near) c.normal.n = 0.0, c.friction.b.setZero();
       for (JointLaws::Entry& e : laws_.joints.entries) {
         e.low.n = e.high.n = e.friction.b.x() = 0.0;
       }
       s_.set_mass_tangents();
       done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
       laws_.contacts.evaluate_velocities(s_.tree_);
+      laws_.bodies.evaluate_velocities(s_.tree_);
     }
     book_node(v);
     laws_.joints.end_velocities();
@@ -255,6 +297,20 @@ class StepWithLaws {
       s_.left_friction_ += work[1] + work[2];
       s_.left_gap_ += 0.5 * (Contacts::impulse(c).dot(u - mean) + share.dot(mean));
     }
+    for (BodyContacts::Near& c : laws_.bodies.near) {
+      c.mean = s_.inverse_h_ * BodyContacts::moved(c);
+      const Vector3 u = BodyContacts::velocity(c, s_.f_);
+      book_left_body(c.impulse(), u, c.mean);
+      s_.left_gap_ += 0.5 * c.impulse().dot(u - c.mean);
+    }
+    for (const Node::Body& share : node.bodies) {  // its features need not meet in this step
+      Vector3 mean = Vector3::Zero();
+      for (const BodyContacts::Near& c : laws_.bodies.near) {
+        if (c.f.key == share.key) mean = c.mean;
+      }
+      book_left_body(-share.impulse, share.u, mean);
+      s_.left_gap_ += 0.5 * share.impulse.dot(mean);
+    }
     for (size_t i = 0; i < laws_.joints.entries.size(); ++i) {
       JointLaws::Entry& e = laws_.joints.entries[i];
       const Vector2 share = node.joints.empty() ? Vector2::Zero() : node.joints[i];
@@ -268,6 +324,43 @@ class StepWithLaws {
   }
 
  private:
+  // Contacts that turn out to be closed and were not thought of.
+  bool add_missed(bool correct) {
+    const bool ground =
+        laws_.contacts.add_missed(s_.frames0_, s_.frames1_, s_.h_, contact_tolerance());
+    const bool bodies =
+        laws_.bodies.exist() && laws_.bodies.add_missed(s_.frames0_, s_.frames1_, s_.h_, correct);
+    return ground || bodies;
+  }
+
+  // The dense system of contacts between two links, on the factored tree. Of a step, or with
+  // inverse_h zero of velocities at the node.
+  void factor_coupled(bool loops, double inverse_h) {
+    laws_.bodies.factor(
+        s_.tree_, !loops, [&](const std::vector<Wrench>& g, const std::vector<int>& path) {
+          if (!loops) {
+            s_.tree_.climb(path, s_.no_residual_.data(), g);
+            s_.tree_.descend(path, s_.response_.data());
+            return;
+          }
+          s_.f_ = g;
+          s_.impulse_.setZero();
+          project(s_.model_, s_.frames0_, s_.f_, s_.impulse_.data());
+          if (inverse_h > 0.0) {
+            s_.closure_.solve_change(s_.tree_, s_.impulse_, inverse_h, s_.response_.data());
+          } else {
+            s_.impulse_ *= -1.0;
+            s_.solve_mass(s_.impulse_, s_.response_.data());
+          }
+        });
+  }
+
+  void book_left_body(const Vector3& impulse, const Vector3& u, const Vector3& mean) {
+    const Vector3 work = 0.5 * impulse.cwiseProduct(u + mean);
+    s_.left_impact_ += work[0];
+    s_.left_friction_ += work[1] + work[2];
+  }
+
   void book_node(const double* v) {
     if (!s_.keep_books) return;
     Node& node = s_.node_;
@@ -280,6 +373,13 @@ class StepWithLaws {
       node.friction += work[1] + work[2];
       node.gap -= 0.5 * Contacts::impulse(c).dot(laws_.contacts.means[c.index]);
       node.contacts.emplace_back(c.index, Contacts::impulse(c));
+    }
+    for (const BodyContacts::Near& c : laws_.bodies.near) {
+      const Vector3 work = 0.5 * c.impulse().cwiseProduct(c.error() + c.mean);
+      node.impact += work[0];
+      node.friction += work[1] + work[2];
+      node.gap -= 0.5 * c.impulse().dot(c.mean);
+      node.bodies.push_back({c.f.key, c.impulse(), c.error()});
     }
     for (const JointLaws::Entry& e : laws_.joints.entries) {
       const double mean = 0.5 * (e.mean + v[e.v]), limit = e.low.n - e.high.n;
@@ -299,9 +399,13 @@ class StepWithLaws {
       start_again();
       done = solver.newton(false, newton_limit, true) && !gains_energy();
     }
-    if (!done) {
+    if (!done && laws_.bodies.near.empty()) {
       start_again();
       done = solve_by_sweeps(solver) && !gains_energy();
+    }
+    for (int again = 0; !done && !laws_.bodies.near.empty() && again < 2; ++again) {
+      start_again();
+      done = solver.newton(true, body_search_limit, again == 0) && !gains_energy();
     }
     if (!done) {
       method = Method::interior;
@@ -476,6 +580,10 @@ class StepWithLaws {
       scale = std::max(scale, -c.normal.g);
       if (c.normal.g < scale) scale = std::max(scale, 0.5 * c.friction.d.norm());
     }
+    for (const BodyContacts::Near& c : laws_.bodies.near) {
+      scale = std::max(scale, -c.normal.g);
+      if (c.normal.g < scale) scale = std::max(scale, 0.5 * c.friction.d.norm());
+    }
     for (const JointLaws::Entry& e : laws_.joints.entries) {
       scale = std::max({scale, -e.low.g, -e.high.g});
     }
@@ -485,6 +593,7 @@ class StepWithLaws {
   void start_again() {
     s_.x1_ = s_.guess_;
     laws_.contacts.warm_start(1.0);
+    laws_.bodies.warm_start();
     laws_.joints.load_impulses(s_.warm_.data() + laws_.contacts.state_size());
     if (s_.closure_.size() > 0) s_.closure_.lambda.setZero();
   }
@@ -493,12 +602,14 @@ class StepWithLaws {
     s_.guess_ = s_.x1_;
     kept_contacts_ = laws_.contacts.near;
     kept_joints_ = laws_.joints.entries;
+    kept_bodies_ = laws_.bodies.near;
     s_.lambda_kept_ = s_.closure_.lambda;
   }
   void take_kept() {
     s_.x1_ = s_.guess_;
     laws_.contacts.near = kept_contacts_;
     laws_.joints.entries = kept_joints_;
+    laws_.bodies.near = kept_bodies_;
     s_.closure_.lambda = s_.lambda_kept_;
   }
 
@@ -509,6 +620,7 @@ class StepWithLaws {
     bool any = false;
     std::vector<Contacts::Near> selected = laws_.contacts.near;
     std::vector<JointLaws::Entry> entries = laws_.joints.entries;
+    std::vector<BodyContacts::Near> bodies = laws_.bodies.near;
     s_.get_v(s_.bounce_v_.data());
     twists(s_.model_, s_.frames0_, s_.bounce_v_.data(), s_.f_);
     const Vector3& N = laws_.contacts.ground().normal;
@@ -523,6 +635,7 @@ class StepWithLaws {
     }
     laws_.contacts.set_selection(selected);
     laws_.joints.entries = entries;
+    laws_.bodies.near = bodies;
     if (s_.closure_.size() > 0) s_.closure_.evaluate(s_.frames0_, s_.x0_.data(), s_.h_, true);
     return any;
   }
@@ -536,6 +649,7 @@ class StepWithLaws {
   double gravity_ = 0.0, taken_ = 0.0;
   std::vector<Contacts::Near> kept_contacts_;
   std::vector<JointLaws::Entry> kept_joints_;
+  std::vector<BodyContacts::Near> kept_bodies_;
 };
 
 inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }

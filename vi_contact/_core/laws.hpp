@@ -1,6 +1,7 @@
 // All inequalities of a robot, contacts and joint laws, as one thing that the solver moves.
 #pragma once
 
+#include "body_contact.hpp"
 #include "contact.hpp"
 #include "limits.hpp"
 #include "sweeps.hpp"
@@ -11,22 +12,27 @@ struct Laws {
   Contacts contacts;
   JointLaws joints;
   Sweeps sweeps;
+  BodyContacts bodies;
 
   Laws(const Model& model, const Ground& ground, const Frames& frames)
-      : contacts(model, ground), joints(model, frames) {}
+      : contacts(model, ground), joints(model, frames), bodies(model) {}
 
-  bool exist() const { return contacts.size() > 0 || !joints.entries.empty(); }
+  bool exist() const { return contacts.size() > 0 || !joints.entries.empty() || bodies.exist(); }
 
   void evaluate(const Frames& frames1, const std::vector<Turn>& turns, const double* x1) {
     contacts.evaluate(frames1, turns);
     joints.evaluate(x1);
+    bodies.evaluate(frames1, turns);
   }
   void subtract_forces(std::vector<Wrench>& f, double* r) const {
     contacts.subtract_forces(f);
     joints.subtract_forces(r);
+    bodies.subtract_forces(f);
   }
   unsigned long linearise_newton() {
-    return contacts.linearise_newton() * 31UL + joints.linearise_newton();
+    const unsigned long hard = bodies.near.empty() ? 0UL : bodies.harden_ground(contacts);
+    const unsigned long pattern = contacts.linearise_newton() * 31UL + joints.linearise_newton();
+    return (pattern * 31UL + bodies.linearise_newton()) * 31UL + hard;
   }
   // No answer to motion: the linear system without laws.
   void release() {
@@ -36,50 +42,62 @@ struct Laws {
   void linearise_interior(double kappa) {
     contacts.linearise_interior(kappa);
     joints.linearise_interior(kappa);
+    bodies.linearise_interior(kappa);
   }
   void add_blocks(const std::vector<Turn>& turns, Elimination& tree) {
     contacts.add_blocks(turns, tree);
     joints.add_blocks(tree);
+    bodies.add_blocks(tree);
   }
   void subtract_answers(std::vector<Wrench>& f, double* r) const {
     contacts.subtract_answers(f);
     joints.subtract_answers(r);
+    bodies.subtract_answers(f);
   }
   void find_changes(const Elimination& tree, const double* dq) {
     contacts.find_changes(tree);
     joints.find_changes(dq);
+    bodies.find_changes(tree);
   }
   double find_interior_changes(const Elimination& tree, const double* dq, double kappa) {
-    return std::min(contacts.find_interior_changes(tree, kappa),
-                    joints.find_interior_changes(dq, kappa));
+    return std::min({contacts.find_interior_changes(tree, kappa),
+                     joints.find_interior_changes(dq, kappa),
+                     bodies.find_interior_changes(tree, kappa)});
   }
   void take_step(double a, bool interior) {
     if (interior) {
-      contacts.take_interior_step(a), joints.take_interior_step(a);
+      contacts.take_interior_step(a), joints.take_interior_step(a), bodies.take_interior_step(a);
     } else {
-      contacts.take_step(a), joints.take_step(a);
+      contacts.take_step(a), joints.take_step(a), bodies.take_step(a);
     }
   }
   void enter_interior(double scale) {
     contacts.enter_interior(scale);
     joints.enter_interior(scale);
+    bodies.enter_interior(scale);
   }
   bool commit() {
     const bool contact = contacts.commit(), joint = joints.commit();
-    return contact || joint;
+    const bool body = bodies.commit(contacts.size(), contacts.touches);
+    return contact || joint || body;
   }
   // Whether the velocity at the node needs them.
-  bool act() const { return contacts.any_closed() || joints.act(); }
-  void scale(double factor) { contacts.scale(factor), joints.scale(factor); }
-  void forget() { contacts.forget(), joints.forget(); }
-  int state_size() const { return contacts.state_size() + joints.state_size(); }
+  bool act() const { return contacts.any_closed() || joints.act() || bodies.any_closed(); }
+  void scale(double factor) { contacts.scale(factor), joints.scale(factor), bodies.scale(factor); }
+  void forget() { contacts.forget(), joints.forget(), bodies.forget(); }
+  // Changes with the contacts of bodies that are closed; those stand last.
+  int state_size() const {
+    return contacts.state_size() + joints.state_size() + bodies.state_size();
+  }
   void get_state(double* out) const {
     contacts.get_state(out);
     joints.get_state(out + contacts.state_size());
+    bodies.get_state(out + contacts.state_size() + joints.state_size());
   }
   void set_state(const double* in) {
     contacts.set_state(in);
     joints.set_state(in + contacts.state_size());
+    bodies.set_state(in + contacts.state_size() + joints.state_size());
   }
 };
 

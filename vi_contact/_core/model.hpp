@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "joints.hpp"
+#include "shape.hpp"
 
 namespace vi_contact {
 
@@ -92,6 +93,9 @@ struct Model {
   std::vector<MimicJoint> mimics;
   std::vector<SpringDamper> springs;
   std::vector<ContactPoint> contacts;
+  std::vector<Shape> shapes;  // of bodies that meet each other or obstacles
+  std::vector<ShapePair> pairs;
+  Separator separate;
   int nq = 0, nv = 0, nc = 0, nu = 0;
   int dense = 0;  // links with several velocity coordinates
   double mass = 0.0;

@@ -2,10 +2,12 @@
 #include <nanobind/eigen/dense.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
@@ -131,6 +133,36 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
   return model;
 }
 
+// vertices (n, 3) in the frame of the link; faces as loops of vertices, anticlockwise.
+void add_shape(Model& model, int link, const Vector7& placement, double radius,
+               const Table& vertices, const IntTable& edges,
+               const std::vector<std::vector<int>>& faces, const Table& normals) {
+  Shape shape{link, pose(placement), radius, {}, {}, {}};
+  for (int i = 0; i < vertices.rows(); ++i) shape.vertices.push_back(vertices.row(i).transpose());
+  for (int i = 0; i < edges.rows(); ++i) shape.edges.push_back({edges(i, 0), edges(i, 1)});
+  for (size_t i = 0; i < faces.size(); ++i) {
+    shape.faces.push_back({normals.row(static_cast<int>(i)).transpose(), faces[i]});
+  }
+  shape.finish();
+  model.shapes.push_back(shape);
+}
+
+// The callable takes the pair and (24,) rotation (rows) and position of both shapes; it returns
+// (10,) distance, normal from the first to the second, and the nearest points.
+void set_separator(Model& model, nb::callable separate) {
+  model.separate = [separate](int pair, const Matrix3& R_WA, const Vector3& p_WA,
+                              const Matrix3& R_WB, const Vector3& p_WB) -> Separation {
+    nb::gil_scoped_acquire acquire;
+    Eigen::VectorXd poses(24);
+    Eigen::Map<Rows3>(poses.data()) = R_WA;
+    poses.segment<3>(9) = p_WA;
+    Eigen::Map<Rows3>(poses.data() + 12) = R_WB;
+    poses.segment<3>(21) = p_WB;
+    const auto x = nb::cast<std::array<double, 10>>(separate(pair, poses));
+    return {x[0], Vector3(x.data() + 1), Vector3(x.data() + 4), Vector3(x.data() + 7)};
+  };
+}
+
 using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 using OptionalArray = std::optional<Array>;
@@ -153,6 +185,7 @@ struct OwningStepper {
   Vector3 gravity;
   Stepper stepper;
   std::vector<LoggedTouch> log;
+  std::vector<LoggedGap> gaps;
 
   double usual() const { return stepper.time_step(); }
 
@@ -192,6 +225,15 @@ Table touch_log(const OwningStepper& s) {
     const LoggedTouch& t = s.log[i];
     table.row(i) << t.step, t.touch.index, t.touch.impulse.transpose() / s.stepper.length(),
         t.touch.sliding;
+  }
+  return table;
+}
+
+// Rows (node, pair of links, gap) of the last run; pairs that are far apart are left out.
+Table gap_log(const OwningStepper& s) {
+  Table table(s.gaps.size(), 3);
+  for (size_t i = 0; i < s.gaps.size(); ++i) {
+    table.row(i) << s.gaps[i].node, s.gaps[i].name, s.gaps[i].gap;
   }
   return table;
 }
@@ -255,7 +297,16 @@ NB_MODULE(_compiled, m) {
   nb::class_<Model>(m, "Model", "A robot as plain numbers, see `vi_contact.solvers.newton.pack`.")
       .def_ro("nq", &Model::nq)
       .def_ro("nv", &Model::nv)
-      .def_ro("nu", &Model::nu);
+      .def_ro("nu", &Model::nu)
+      .def("add_shape", &add_shape, "link"_a, "placement"_a, "radius"_a, "vertices"_a, "edges"_a,
+           "faces"_a, "normals"_a)
+      .def(
+          "add_pair",
+          [](Model& model, int A, int B, double friction, int name) {
+            model.pairs.push_back({A, B, friction, name});
+          },
+          "shape_1"_a, "shape_2"_a, "friction"_a, "name"_a)
+      .def("set_separator", &set_separator, "separate"_a);
   m.def("make_model", &make_model, "link_numbers"_a, "link_values"_a, "drives"_a, "loop_numbers"_a,
         "loop_values"_a, "mimic_numbers"_a, "mimic_values"_a, "spring_numbers"_a, "spring_values"_a,
         "contact_numbers"_a, "contact_values"_a, "A model from tables with one row per part.");
@@ -276,6 +327,8 @@ NB_MODULE(_compiled, m) {
       .def("deepest_contact", [](const OwningStepper& s) { return s.stepper.deepest_contact(); })
       .def("touches", &touches)
       .def("log", &touch_log)
+      .def("gap_log", &gap_log)
+      .def("body_gaps", [](OwningStepper& s) { return s.stepper.body_gaps(); })
       .def("fastest_rotation",
            [](OwningStepper& s, Array v) { return s.stepper.fastest_rotation(v.data()); })
       .def(
@@ -320,9 +373,9 @@ NB_MODULE(_compiled, m) {
             std::pair<int, StepReport> result;
             {
               nb::gil_scoped_release release;
-              s.log.clear();
-              result =
-                  run(s.stepper, steps, t, tau_varies, w, record, h.value_or(s.usual()), &s.log);
+              s.log.clear(), s.gaps.clear();
+              result = run(s.stepper, steps, t, tau_varies, w, record, h.value_or(s.usual()),
+                           &s.log, &s.gaps);
             }
             return std::make_tuple(result.first, tuple(result.second));
           },

@@ -23,6 +23,12 @@ struct LoggedTouch {
   Contacts::Touch touch;
 };
 
+// Smallest gap between two links at a node of a run.
+struct LoggedGap {
+  int node, name;
+  double gap;
+};
+
 inline void record_node(Stepper& stepper, const Recording& record, int k) {
   const Model& model = stepper.model();
   if (record.q) stepper.get_q(record.q + static_cast<long>(k) * model.nq);
@@ -33,17 +39,24 @@ inline void record_node(Stepper& stepper, const Recording& record, int k) {
 inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double* tau,
                                       bool tau_varies, const double* wrenches,
                                       const Recording& record, double time_step,
-                                      std::vector<LoggedTouch>* log = nullptr) {
+                                      std::vector<LoggedTouch>* log = nullptr,
+                                      std::vector<LoggedGap>* gaps = nullptr) {
   const Model& model = stepper.model();
   const long nv = model.nv, nu = model.nu;
   StepReport report;
   stepper.keep_books = record.works != nullptr;
   record_node(stepper, record, 0);
+  const auto log_gaps = [&](int node) {
+    if (!gaps || model.pairs.empty()) return;
+    for (const auto& [name, gap] : stepper.body_gaps()) gaps->push_back({node, name, gap});
+  };
+  log_gaps(0);
   int k = 0;
   for (; k < steps; ++k) {
     report = stepper.step(tau && tau_varies ? tau + k * nu : tau, wrenches, time_step);
     if (report.status != Status::converged) break;
     record_node(stepper, record, k + 1);
+    log_gaps(k + 1);
     if (log) {
       for (const Contacts::Touch& touch : stepper.touches()) log->push_back({k, touch});
     }

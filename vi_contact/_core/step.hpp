@@ -63,12 +63,17 @@ inline constexpr int most_halvings = 8;
 struct Node {
   VectorX v;
   std::vector<std::pair<int, Vector3>> contacts;
+  struct Body {
+    double key;  // of the features
+    Vector3 impulse, u;
+  };
+  std::vector<Body> bodies;
   std::vector<Vector2> joints;  // limit, friction
   double friction = 0.0, impact = 0.0;
   double gap = 0.0;  // part of the integration error, see books.hpp
 
   void clear() {
-    contacts.clear(), joints.clear();
+    contacts.clear(), bodies.clear(), joints.clear();
     friction = impact = gap = 0.0;
   }
 };
@@ -129,6 +134,7 @@ class Stepper {
     if (!laws_.joints.entries.empty()) passive_ = true;
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
+    no_residual_ = response_ = impulse_ = VectorX::Zero(model.nv);
     guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
@@ -240,6 +246,7 @@ class Stepper {
     laws_.contacts.touches.clear();
     StepReport report = interval(tau, wrenches);
     if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+    saved_.resize(state_size());
     get_state(saved_.data());
     was_split_ = true;
     laws_.contacts.touches.clear();
@@ -343,6 +350,12 @@ class Stepper {
   std::pair<double, int> deepest_contact() const { return laws_.contacts.deepest(frames0_); }
   const std::vector<Contacts::Touch>& touches() const { return laws_.contacts.touches; }
 
+  // Smallest gap of each pair of links that are near at the node: (name, gap).
+  const std::vector<std::pair<int, double>>& body_gaps() {
+    laws_.bodies.find_gaps(frames0_);
+    return laws_.bodies.gaps;
+  }
+
  private:
   void solve_with_laws(StepReport& report);
   void take_solution(StepReport& report);
@@ -372,7 +385,7 @@ class Stepper {
     } else if (with_laws_) {
       laws_.set_state(warm_.data());  // as they were before the attempt
     }
-    report.contacts = laws_.contacts.closed();
+    report.contacts = laws_.contacts.closed() + laws_.bodies.closed();
     return report;
   }
 
@@ -996,6 +1009,7 @@ class Stepper {
   double kinetic_ = 0.0;  // of the last step, at its mean velocities
   int depth_ = 0;         // how often the step has been halved
   double left_friction_ = 0.0, left_impact_ = 0.0, left_gap_ = 0.0;
+  VectorX no_residual_, response_, impulse_;  // work space of coupled contacts
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;
 };
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -67,12 +67,15 @@ class Robot:
         late_findings: Callable[[], Sequence[Finding]] = tuple,
         file: str = "",
         path: str = "",
+        friction: Mapping[str, float] | None = None,
     ) -> None:
         self.name = name
         self.file = file
         """Name of the file it was loaded from, if any."""
         self.path = path
         """The whole path of that file."""
+        self.friction = dict(friction or {})
+        """Coulomb's coefficient of the links that give one."""
         self.model = model
         self.bodies = bodies
         self.joints = joints
@@ -115,6 +118,7 @@ class Robot:
             self._late_findings,
             self.file,
             self.path,
+            self.friction,
         )
 
     # ------------------------------------------------------------ sizes and names

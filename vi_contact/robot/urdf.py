@@ -126,6 +126,7 @@ def load_robot(
         late_findings=lambda: shapes.late_findings,
         file=file.name,
         path=str(file.resolve()),
+        friction=friction,
     )
     try:
         robot.neutral()  # a loop that cannot be closed is an error of the file: say so now

@@ -18,20 +18,28 @@ class ContactRecord:
     """One contact over N steps."""
 
     gap: Array
-    """(N+1,) distance to the ground [m]; negative inside."""
+    """(N+1,) distance to the ground or of two links [m]; negative inside.
+
+    inf where two links were farther apart than their size.
+    """
     force: Array
-    """(N, 3) mean force of the ground on the robot over each step, world axes [N]."""
+    """(N, 3) mean force over each step, world axes [N]: of the ground on the robot, or on the first
+    of two links."""
     sliding: Array
     """(N,) whether it slid in a step."""
 
 
 @dataclass(frozen=True)
 class ContactTable(Mapping[str, ContactRecord]):
-    """Contacts by name; each is worked out when asked for."""
+    """Contacts by name; each is worked out when asked for.
+
+    Points that may touch the ground come first, then links that may touch each other or obstacles,
+    such as "hand/table".
+    """
 
     names: tuple[str, ...]
     bodies: Array
-    """(C,) body that carries each."""
+    """(C,) body that carries each point."""
     points: Array
     """(C, 3) centres in the body frames [m]."""
     radii: Array
@@ -40,6 +48,8 @@ class ContactTable(Mapping[str, ContactRecord]):
     """(4,) unit normal and height of the ground."""
     touches: Array
     """(M, 6) rows: step, contact, force in world axes, sliding."""
+    body_gaps: Array
+    """(K, 3) rows: node, contact, gap of two links."""
     p_WB: Array
     quat_WB_xyzw: Array
 
@@ -52,18 +62,24 @@ class ContactTable(Mapping[str, ContactRecord]):
     def __getitem__(self, name: str) -> ContactRecord:
         if name not in self._index:
             raise ContactNotFoundError(name, self.names)
-        contact = self._index[name]
-        body, steps = int(self.bodies[contact]), len(self.p_WB) - 1
-        R_WB = rotation_matrices(self.quat_WB_xyzw[:, body])
-        p_WC = self.p_WB[:, body] + R_WB @ self.points[contact]
+        contact, steps = self._index[name], len(self.p_WB) - 1
         force, sliding = np.zeros((steps, 3)), np.zeros(steps, dtype=bool)
         rows = self.touches[self.touches[:, 1] == contact]
         step = rows[:, 0].astype(int)
         np.add.at(force, step, rows[:, 2:5])  # a split step has several rows
         sliding[step[rows[:, 5] > 0.0]] = True
-        return ContactRecord(
-            p_WC @ self.plane[:3] - self.plane[3] - self.radii[contact], force, sliding
-        )
+        return ContactRecord(self._gap(contact), force, sliding)
+
+    def _gap(self, contact: int) -> Array:
+        if contact >= len(self.bodies):
+            gap = np.full(len(self.p_WB), np.inf)
+            rows = self.body_gaps[self.body_gaps[:, 1] == contact]
+            gap[rows[:, 0].astype(int)] = rows[:, 2]
+            return gap
+        body = int(self.bodies[contact])
+        R_WB = rotation_matrices(self.quat_WB_xyzw[:, body])
+        p_WC = self.p_WB[:, body] + R_WB @ self.points[contact]
+        return np.asarray(p_WC @ self.plane[:3] - self.plane[3] - self.radii[contact])
 
     @cached_property
     def _index(self) -> dict[str, int]:

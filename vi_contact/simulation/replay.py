@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from vi_contact.errors import OptionError, TrajectoryFileError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.obstacles import from_numbers, to_numbers
 from vi_contact.robot.parts import Array
 from vi_contact.robot.urdf import load_robot
 from vi_contact.simulation.simulator import Simulator, Snapshot
@@ -25,18 +26,21 @@ def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None)
         raise OptionError("only steps by time stepping can be written, not those with events")
     ground = {} if sim.ground is None else {f"ground_{k}": v for k, v in asdict(sim.ground).items()}
     options = {f"option_{k}": v for k, v in asdict(sim.options).items()}
+    obstacles: dict[str, Any] = {f"obstacle_{k}": v for k, v in to_numbers(sim.obstacles).items()}
     snapshot = sim.snapshot()
     np.savez_compressed(
         Path(path),
         robot_path=sim.robot.path,
         solver=sim.solver,
-        free_base=bool(len(sim.robot.base_dofs)),
+        free_base=bool(sim.robot.joint_names) and sim.robot.joint_names[0].endswith("root_joint"),
         time_step=sim.time_step,
         gravity=sim.gravity,
         joint_limits=sim.joint_limits,
         time=snapshot.time,
         state=snapshot.numbers,
         tau=np.zeros(sim.robot.nu) if tau is None else np.asarray(tau, dtype=np.float64),
+        self_collision=str(sim.self_collision),
+        **obstacles,
         **ground,
         **options,
     )
@@ -54,6 +58,7 @@ def load_failure(path: str | Path) -> tuple[Simulator, Array]:
         robot = load_robot(
             str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
         )
+        collides = str(values["self_collision"])
         ground = _with_prefix(values, "ground_")
         solver = str(values["solver"])
         kind = IpoptOptions if solver == "ipopt" else SolverOptions
@@ -66,6 +71,8 @@ def load_failure(path: str | Path) -> tuple[Simulator, Array]:
             Ground(**{k: v.tolist() for k, v in ground.items()}) if ground else None,
             bool(values["joint_limits"]),
             solver=solver,
+            obstacles=from_numbers(_with_prefix(values, "obstacle_")),
+            self_collision={"True": True, "False": False}.get(collides, collides),
         )
         sim.restore(Snapshot(float(values["time"]), values["state"]))
     except FileNotFoundError:

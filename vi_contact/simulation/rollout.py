@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from vi_contact import _core
 from vi_contact.errors import ArrayError, OptionError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.maximal import check_array
+from vi_contact.robot.obstacles import Obstacle
+from vi_contact.robot.pairs import SelfCollision
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.simulator import Simulator
@@ -46,6 +49,8 @@ def rollout(
     options: SolverOptions | None = None,
     ground: Ground | None = Ground(),  # noqa: B008 - immutable
     joint_limits: bool = True,
+    obstacles: Sequence[Obstacle] = (),
+    self_collision: SelfCollision = False,
 ) -> Rollout:
     """Runs from many initial states or with many torque sequences; each equals a single run.
 
@@ -55,7 +60,10 @@ def rollout(
     """
     if threads is not None and threads < 1:
         raise OptionError(f"threads is {threads}; it must be at least 1")
-    sim = Simulator(robot, time_step, gravity, options, ground, joint_limits)
+    sim = Simulator(
+        robot, time_step, gravity, options, ground, joint_limits,
+        obstacles=obstacles, self_collision=self_collision,
+    )  # fmt: skip
     torques = _numbers("tau", tau)
     if torques.ndim not in (2, 3) or torques.shape[-1] != robot.nu:
         raise ArrayError(

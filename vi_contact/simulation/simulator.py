@@ -17,8 +17,10 @@ from vi_contact.errors import (
     ArrayError,
     JointLimitError,
     LinkNotFoundError,
+    ObstacleError,
     OpenLoopError,
     OptionError,
+    OverlapError,
     PenetrationError,
     PlacementError,
     RotationTooFastError,
@@ -28,6 +30,8 @@ from vi_contact.errors import (
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
 from vi_contact.robot.maximal import check_array
+from vi_contact.robot.obstacles import Obstacle
+from vi_contact.robot.pairs import BodyPairs, SelfCollision, find_pairs
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
@@ -66,6 +70,9 @@ EXACT_CLOSURE = 1e-16
 """
 
 SOLVERS = ("newton", "ipopt")
+
+CLOSED_CONTACT_SIZE = 30
+"""Numbers that a closed contact of two bodies takes in the state of the compiled step."""
 
 STEPS_PER_CALL = 10_000
 """Longest compiled call, so that Ctrl-C and the progress bar come through."""
@@ -132,17 +139,25 @@ class Simulator:
         contact: ContactLaw | None = None,
         events: Sequence[Event] = (),
         solver: str = "newton",
+        obstacles: Sequence[Obstacle] = (),
+        self_collision: SelfCollision = False,
     ) -> None:
         self.robot = robot
+        self.obstacles = check_obstacles(obstacles)
+        self.self_collision = self_collision
+        self.body_pairs = find_pairs(
+            robot, self.obstacles, self_collision, ground.friction if ground else Ground().friction
+        )
         self.ground = ground
         self.joint_limits = joint_limits
         self.time_step = check_time_step(time_step)
         self.gravity = read_only(check_array("gravity", gravity, 3))
         self.solver = solver
         parts = (robot, self.time_step, self.gravity)
-        self.options, self._stepper = _solver(solver, parts, options, ground, joint_limits)
+        own = (ground, joint_limits, self.body_pairs)
+        self.options, self._stepper = _solver(solver, parts, options, *own)
         compiled = self.options if isinstance(self.options, SolverOptions) else SolverOptions()
-        self._observer = make_stepper(*parts, compiled, ground, joint_limits)
+        self._observer = make_stepper(*parts, compiled, *own)
         self.contact = contact
         self.events = tuple(events)
         event_driven = contact is not None or self.events
@@ -163,6 +178,11 @@ class Simulator:
             self._not_ready = error
 
     def _make_hybrid(self, options: SolverOptions) -> HybridMotion:
+        if self.body_pairs:
+            raise OptionError(
+                "bodies meet obstacles and each other by time stepping only; leave out contact and "
+                f"events, or keep apart {', '.join(self.body_pairs.names[:3])}"
+            )
         for event in self.events:
             if not isinstance(event, Event):
                 raise ArgumentError("events", event, "a list of vi_contact.Event")
@@ -278,7 +298,7 @@ class Simulator:
 
     def restore(self, snapshot: Snapshot) -> State:
         """Goes back to a snapshot; what follows is the same, bit for bit."""
-        if snapshot.numbers.shape != (self._size,):
+        if not self._is_state(snapshot.numbers):
             raise ArrayError("snapshot", "it is of another robot")
         if (snapshot.node is None) != (self._hybrid is None):
             raise ArrayError("snapshot", "it is of a simulator with other contact or events")
@@ -290,8 +310,14 @@ class Simulator:
         self._state = State(self.robot, self._observer, snapshot.time, snapshot.numbers)
         return self._state
 
+    def _is_state(self, numbers: Array) -> bool:
+        """Whether a state has the right length, which grows with closed contacts of bodies."""
+        if not self.body_pairs or numbers.ndim != 1 or len(numbers) < self._size:
+            return numbers.shape == (self._size,)
+        return len(numbers) == self._size + CLOSED_CONTACT_SIZE * int(numbers[self._size - 1])
+
     def _take_state(self, time: float) -> State:
-        numbers = np.empty(self._size)
+        numbers = np.empty(self._stepper.state_size())
         self._stepper.get_state(numbers)
         return State(self.robot, self._observer, time, numbers)
 
@@ -300,6 +326,9 @@ class Simulator:
         depth, contact = self._observer.deepest_contact()
         if depth > PENETRATION_TOLERANCE:
             raise PenetrationError(self.robot.name, self.robot.contact_names[contact], depth)
+        for pair, gap in self._observer.body_gaps() if self.body_pairs else ():
+            if gap < -PENETRATION_TOLERANCE:
+                raise OverlapError(self.robot.name, self.body_pairs.names[pair], -gap)
         for joint in self.robot.joints if self.joint_limits else ():
             if joint.nv != 1 or joint.continuous:
                 continue
@@ -554,6 +583,7 @@ class _Record:
         self.works = np.empty((steps, 6))
         self.counts = np.empty((steps, 5))
         self.touches: list[Array] = []
+        self.body_gaps: list[Array] = []
 
     @staticmethod
     def of_log(robot: Robot, log: Log) -> _Record:
@@ -587,6 +617,10 @@ class _Record:
         if len(touches):
             touches[:, 0] += first
             self.touches.append(touches)
+        gaps = stepper.gap_log()
+        if len(gaps):
+            gaps[:, 0] += first
+            self.body_gaps.append(gaps)
         return result
 
     def last_touches(self, step: int) -> Array:
@@ -659,16 +693,32 @@ class _Record:
     def _contacts(self, sim: Simulator, done: int, poses: Array) -> ContactTable:
         contacts = sim.robot.contacts if sim.ground is not None else ()
         touches = np.concatenate(self.touches) if self.touches else np.zeros((0, 6))
+        gaps = np.concatenate(self.body_gaps) if self.body_gaps else np.zeros((0, 3))
+        gaps[:, 1] += len(contacts)
         return ContactTable(
-            names=tuple(contact.name for contact in contacts),
+            names=(*(contact.name for contact in contacts), *sim.body_pairs.names),
             bodies=read_only(np.array([float(contact.body) for contact in contacts])),
             points=read_only(np.array([contact.p_BC for contact in contacts]).reshape(-1, 3)),
             radii=read_only(np.array([contact.radius for contact in contacts])),
             plane=read_only(sim.ground.numbers[:4] if sim.ground else np.zeros(4)),
             touches=read_only(touches[touches[:, 0] < done]),
+            body_gaps=read_only(gaps[gaps[:, 0] <= done]),
             p_WB=read_only(poses[:, :, :3].copy()),
             quat_WB_xyzw=read_only(poses[:, :, 3:].copy()),
         )
+
+
+def check_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """Obstacles of different names, or an error; a single one need not be in a list."""
+    listed = (obstacles,) if isinstance(obstacles, Obstacle) else tuple(obstacles)
+    for obstacle in listed:
+        if not isinstance(obstacle, Obstacle):
+            raise ArgumentError("obstacles", obstacle, "a vc.Obstacle, or a list of them")
+    names = [obstacle.name for obstacle in listed]
+    for name in names:
+        if names.count(name) > 1:
+            raise ObstacleError(f"two obstacles are called '{name}'; give each its own name")
+    return listed
 
 
 class _ProgressBar:
@@ -707,6 +757,7 @@ def _solver(
     options: SolverOptions | IpoptOptions | None,
     ground: Ground | None,
     joint_limits: bool,
+    body_pairs: BodyPairs,
 ) -> tuple[SolverOptions | IpoptOptions, Stepper]:
     """The named solver with its options, or those that it has without any."""
     if solver not in SOLVERS:
@@ -716,7 +767,9 @@ def _solver(
         if not isinstance(given, SolverOptions):
             raise OptionError(f"solver='newton' takes vc.SolverOptions, not {given!r}")
         check_options(given)
-        return given, make_stepper(*parts, given, ground, joint_limits)
+        return given, make_stepper(*parts, given, ground, joint_limits, body_pairs)
+    if body_pairs:
+        raise OptionError(f"solver={solver!r} meets the ground only; use 'newton'")
     from vi_contact.solvers.ipopt import IpoptStepper
 
     asked = IpoptOptions() if options is None else options

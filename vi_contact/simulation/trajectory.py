@@ -147,7 +147,7 @@ class Trajectory:
             for array in values.values():
                 array.flags.writeable = False
             entries = {entry.name: values.pop(f"ledger_{entry.name}") for entry in fields(Ledger)}
-            parts = ("bodies", "points", "radii", "plane", "touches")
+            parts = ("bodies", "points", "radii", "plane", "touches", "body_gaps")
             contacts = ContactTable(
                 names=tuple(str(name) for name in values.pop("contacts_names")),
                 p_WB=values["p_WB"],

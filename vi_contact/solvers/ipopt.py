@@ -198,6 +198,10 @@ class IpoptStepper:
         """Rows (step, contact, force in world axes, sliding) of the last run."""
         return np.concatenate(self._log) if self._log else np.zeros((0, 6))
 
+    def gap_log(self) -> Array:
+        """None: links do not meet each other here."""
+        return np.zeros((0, 3))
+
     # -------------------------------------------------------------------- steps
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
         """One step under tau (nu,) and wrenches (n, 6); a failed one leaves the state."""

@@ -10,6 +10,8 @@ import numpy as np
 from vi_contact import _core
 from vi_contact.errors import UnsupportedJointError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.maximal import rotation_matrices
+from vi_contact.robot.pairs import BodyPairs
 from vi_contact.robot.parts import WORLD, Array, Connection, JointKind
 from vi_contact.robot.robot import Robot
 
@@ -61,7 +63,12 @@ class SolverOptions:
     """
 
 
-def pack(robot: Robot, ground: Ground | None = None, joint_limits: bool = False) -> _core.Model:
+def pack(
+    robot: Robot,
+    ground: Ground | None = None,
+    joint_limits: bool = False,
+    body_pairs: BodyPairs | None = None,
+) -> _core.Model:
     """The compiled model of a robot: every part as a row of numbers."""
     link_numbers, link_values = [], []
     for joint, body in zip(robot.joints, robot.bodies, strict=True):
@@ -88,7 +95,7 @@ def pack(robot: Robot, ground: Ground | None = None, joint_limits: bool = False)
     contacts = robot.contacts if ground is not None else ()
     standard = ground.friction if ground is not None else 0.0
     frictions = [standard if c.friction is None else c.friction for c in contacts]
-    return _core.make_model(
+    model = _core.make_model(
         _integers(link_numbers, 7),
         _numbers(link_values, 23),
         _numbers(_drives(robot, joint_limits), 12),
@@ -121,6 +128,27 @@ def pack(robot: Robot, ground: Ground | None = None, joint_limits: bool = False)
             5,
         ),
     )
+    if body_pairs:
+        _add_shapes(model, body_pairs)
+    return model
+
+
+def _add_shapes(model: _core.Model, body_pairs: BodyPairs) -> None:
+    for shape in body_pairs.shapes:
+        R_LS = rotation_matrices(shape.placement.quat_xyzw)
+        convex = shape.convex
+        model.add_shape(
+            shape.body,
+            shape.placement.vector,
+            convex.radius,
+            convex.vertices @ R_LS.T + shape.placement.p,
+            _integers([list(edge) for edge in convex.edges], 2),
+            [list(face) for face in convex.faces],
+            _numbers(convex.normals @ R_LS.T, 3),
+        )
+    for shape_1, shape_2, friction, name in body_pairs.pairs:
+        model.add_pair(shape_1, shape_2, friction, name)
+    model.set_separator(body_pairs.separator())
 
 
 def _com(robot: Robot, body: int) -> Array:
@@ -157,7 +185,7 @@ def _drives(robot: Robot, joint_limits: bool) -> list[list[float]]:
     return rows
 
 
-def _numbers(rows: list[list[float]] | list[Array], columns: int) -> Array:
+def _numbers(rows: list[list[float]] | list[Array] | Array, columns: int) -> Array:
     return np.array(rows, dtype=np.float64).reshape(-1, columns)
 
 
@@ -174,10 +202,11 @@ def make_stepper(
     options: SolverOptions,
     ground: Ground | None = None,
     joint_limits: bool = False,
+    body_pairs: BodyPairs | None = None,
 ) -> _core.Stepper:
     """The compiled stepper of a robot; arguments are trusted."""
     return _core.Stepper(
-        pack(robot, ground, joint_limits),
+        pack(robot, ground, joint_limits, body_pairs),
         time_step,
         gravity,
         options.momentum_tolerance,

@@ -55,5 +55,8 @@ class Stepper(Protocol):
     def log(self) -> Array:
         """Rows (step, contact, force in world axes, sliding) of the last run."""
 
+    def gap_log(self) -> Array:
+        """Rows (node, pair of links, gap) of the last run; pairs far apart are left out."""
+
     def get_tau(self, tau: Array, saturated: Array) -> None:
         """Writes the torques of the last step, and 1 where they are not what was asked for."""

@@ -217,6 +217,8 @@ class View:
             normal = self._ground.unit_normal
             drift = drift - (drift @ normal) * normal
             for _, index, *force, _ in touches[: scene.MAX_ARROWS]:
+                if index >= len(robot.contacts):  # of two bodies: their point is not recorded
+                    continue
                 contact = robot.contacts[int(index)]
                 centre = scene.world_points(
                     contact.body, contact.p_BC, p_WB[None], quat_WB_xyzw[None]

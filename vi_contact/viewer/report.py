@@ -191,8 +191,9 @@ def panels(trajectory: Trajectory, robot: Robot) -> list[dict[str, Any]]:
         for name, c in touched.items()
     }
     plots.add("Contact forces, sideways", "N", sideways)
-    near = touched or contacts
-    plots.add("Gaps to the ground", "m", {name: c.gap for name, c in near.items()})
+    gaps = {name: c.gap for name, c in (touched or contacts).items()}
+    known = {name: gap for name, gap in gaps.items() if np.isfinite(gap).all()}
+    plots.add("Gaps of contacts", "m", known)
     if trajectory.constraint_error.any():
         error = {"largest": trajectory.constraint_error}
         plots.add("Constraint error of loops", "m or rad", error, floor=1e-18)
