@@ -258,6 +258,26 @@ def test_balance_at_the_node_keeps_the_energy_of_a_fall_exactly():
     assert np.abs(trajectory.energy / trajectory.energy[0] - 1.0).max() < 1e-12  # round-off
 
 
+@pytest.mark.parametrize("law", [vc.ElasticContact(), vc.PlasticContact()])
+def test_contact_exactly_on_the_grid(law):
+    """Whichever side of the node rounding puts it on, it is one contact, and it is booked."""
+    for steps in range(8, 24):
+        q = JUMPER.on_ground(JUMPER.neutral())
+        q[0] += 0.5 * 9.81 * (0.01 * steps) ** 2
+        sim = vc.Simulator(JUMPER, 0.01, contact=law)
+        sim.reset(q)
+        trajectory = sim.run(0.01 * steps + 0.05)
+        [(time, _)] = trajectory.impacts
+        assert time == pytest.approx(0.01 * steps, abs=1e-9)
+        assert trajectory.contacts["foot"].gap.min() > -1e-12
+        assert np.abs(trajectory.ledger.defect).max() < 1e-10
+        lost = -trajectory.ledger.impact.sum()
+        fall = JUMPER.mass * 9.81 * (q[0] - STRAIGHT_HEIGHT)
+        elastic = isinstance(law, vc.ElasticContact)
+        # elastic: up to m g^2 h^2 / 8, see the documentation
+        assert lost == pytest.approx(0.0 if elastic else fall, abs=0.05 if elastic else 1e-9)
+
+
 @pytest.mark.parametrize("name", ["jumper", "jumper_free"])
 def test_bent_and_spinning_jumper_bounces_a_hundred_times(name):
     """The leg folds and whips around, at 1 ms; its motion is chaotic, its invariants are not."""
@@ -364,6 +384,33 @@ def test_trajectory_with_events_survives_a_file(tmp_path):
     assert loaded.occurrences == trajectory.occurrences
     assert loaded.impacts == trajectory.impacts == []
     np.testing.assert_array_equal(loaded.time, trajectory.time)
+
+
+def test_a_viewer_watches_a_run_with_events(capsys):
+    class Watcher:
+        def __init__(self):
+            self.times, self.touches, self.finished = [], [], None
+
+        def start(self, sim):
+            return 5
+
+        def show(self, state, touches):
+            self.times.append(state.time)
+            self.touches.append(touches)
+
+        def finish(self, trajectory):
+            self.finished = trajectory
+
+    sim = vc.Simulator(JUMPER, 0.01, contact=vc.PlasticContact())
+    sim.reset(JUMPER.on_ground(JUMPER.neutral()))
+    watcher = Watcher()
+    trajectory = sim.run(0.2, viewer=watcher, progress=True)
+    np.testing.assert_allclose(watcher.times, [0.05, 0.1, 0.15, 0.2])
+    assert watcher.finished is trajectory
+    step, contact, *force, sliding = watcher.touches[-1][0]
+    assert (step, contact, sliding) == (19.0, 0.0, 0.0)
+    np.testing.assert_allclose(force, [0.0, 0.0, WEIGHT], atol=1e-6)
+    assert "100 % of 20 steps" in capsys.readouterr().err
 
 
 def test_a_failed_step_with_events_is_not_saved_for_replay(tmp_path):

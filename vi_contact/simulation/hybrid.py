@@ -106,22 +106,27 @@ class Log:
     q: Array
     v: Array
     """At the first node."""
+    gains: Array = field(default_factory=lambda: np.zeros(2))
+    """Kinetic energy that changes of velocity at the first node gave: releases, impacts [J]."""
     parts: list[Part] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
 
     def change_velocity(self, before: State, after: State, impact: bool) -> None:
         """The last node leaves with another velocity than it was reached with."""
-        if not self.parts:
-            self.v = after.v
-            return
-        last = self.parts[-1]
         gain = after.kinetic - before.kinetic
-        last.v = after.v
-        last.works[5 if impact else 3] += gain
+        self._change_last(after.v, np.array([0.0, gain] if impact else [gain, 0.0]))
+
+    def _change_last(self, v: Array, gains: Array) -> None:
+        if self.parts:
+            self.parts[-1].v = v
+            self.parts[-1].works[[3, 5]] += gains
+        else:
+            self.v = v
+            self.gains = self.gains + gains
 
     def extend(self, other: Log) -> None:
-        if not self.parts:
-            self.v = other.v
+        """Appends what follows."""
+        self._change_last(other.v, other.gains)
         self.parts += other.parts
         self.occurrences += other.occurrences
 
