@@ -3,6 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from support import example
 
 import vi_contact as vc
 from vi_contact.errors import ArgumentError, OptionError, ZenoError
@@ -179,6 +180,48 @@ def test_several_feet_stand_and_one_lifts(tmp_path):
     gaps = {c.name: _height(sim.state, c) for c in robot.contacts}
     assert abs(gaps["left"]) < 1e-13
     assert gaps["right"] > 0.05
+
+
+def test_quadruped_lands_on_its_feet_without_a_pull():
+    robot = vc.load_robot(example("anymal.urdf"))
+    q = robot.neutral()
+    for joint in robot.joints:
+        side = 1.0 if joint.name[:2] in ("LF", "RF") else -1.0
+        bend = {"HFE": 0.4, "KFE": -0.8}.get(joint.name[-3:], 0.0)
+        if bend:
+            q[joint.idx_q] = bend * side
+    stance = [q[next(j.idx_q for j in robot.joints if j.idx_v == d)] for d in robot.actuated_dofs]
+    q = robot.on_ground(q)
+    q[2] += 0.1
+    q[3:7] = [np.sin(0.025), 0.0, 0.0, np.cos(0.025)]  # two feet land before the other two
+    sim = vc.Simulator(robot, 0.005, contact=vc.PlasticContact())
+    sim.reset(q)
+    trajectory = sim.run(0.5, vc.JointCommand(q=stance, kp=100.0, kd=3.0))
+    feet = {"LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT"}
+    assert {name for _, name in trajectory.impacts} == feet
+    assert {what.kind for what in trajectory.occurrences} == {"impact"}
+    for name in feet:
+        contact = trajectory.contacts[name]
+        assert contact.force[:, 2].min() >= 0.0
+        assert np.abs(contact.gap[-20:]).max() < 1e-12  # it stands
+    assert (trajectory.ledger.impact <= 0.0).all()
+    assert np.abs(trajectory.ledger.defect).max() < 1e-9  # of 170 J
+
+
+def test_a_contact_that_dips_below_the_ground_within_a_step_is_seen_at_events():
+    """A foot may be above the ground where the step would end, but not where an event cuts it."""
+    robot = vc.load_robot(example("anymal.urdf"))
+    rng = np.random.default_rng(0)
+    q = robot.neutral()
+    quat = rng.normal(size=4)
+    q[3:7] = quat / np.linalg.norm(quat)
+    q[0] = rng.choice([0.0, 30.0])
+    q = robot.on_ground(q)
+    q[2] += 0.2 * rng.random()
+    sim = vc.Simulator(robot, 0.01, contact=vc.ElasticContact())
+    sim.reset(q, 0.5 * rng.normal(size=robot.nv))
+    trajectory = sim.run(0.5)
+    assert min(contact.gap.min() for contact in trajectory.contacts.values()) > -1e-9
 
 
 def _height(state, contact):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SHORT = 1e-5
 """Of the time step: before a shorter rest of it, the energy of the node is kept instead of (10)."""
 
+NEAR = 0.02
+"""How far (10) may take the impulse from the reflecting one; for a fall by 0.3 m it is 1e-4."""
+
 PULL_TOLERANCE = 1e-9
 """Of the weight times the step: a foot that pulls less than this on the ground stands."""
 
@@ -121,12 +124,13 @@ def _outer_root(excess: Callable[[float], float]) -> float:
     """Of a function like s (s - 1), the root near 1: energy over the scaled reflecting impulse.
 
     A half takes the contacts' normal velocity to zero, where the energy is least. Contacts that
-    graze the ground, slower than they fall in a step, may have no root between a half and two: then
-    the velocity of the node is reflected, which keeps the energy of the node.
+    graze the ground, slower than they fall in a step, or whose robot runs into a joint limit just
+    then, may have no root near: then the velocity of the node is reflected, which keeps its energy.
     """
-    if excess(0.5) >= 0.0 or excess(2.0) <= 0.0:
+    low, high = 1.0 - NEAR, 1.0 + NEAR
+    if excess(low) >= 0.0 or excess(high) <= 0.0:
         return 1.0
-    return float(brentq(excess, 0.5, 2.0, xtol=1e-15, rtol=1e-15))
+    return float(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
 
 
 @dataclass(frozen=True)
@@ -185,16 +189,20 @@ class PlasticContact(ContactLaw):
         self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
     ) -> Release | None:
         """The release (12) within a part, refined if need be."""
-        if self._pulls(motion, part.pushes):
+        if self._pulls(motion, node, part.pushes):
             parts, contact = self._cut(motion, node, part, end, drive)
             return Release(parts, contact, 0)
-        if not self._pulls(motion, part.node.rest):
+        if not self._pulls(motion, part.node, part.node.rest):
             return None
         refine = self._bisect if self.refinement == "bisection" else self._subdivide
         return refine(motion, node, part.length, drive)
 
-    def _pulls(self, motion: HybridMotion, pushes: Array) -> bool:
-        return bool((pushes < -PULL_TOLERANCE * motion.weight_impulse).any())
+    def _pulls(self, motion: HybridMotion, node: Node, pushes: Array) -> bool:
+        limit = -PULL_TOLERANCE * motion.weight_impulse
+        return any(
+            push < limit and hold.contact not in node.stuck
+            for hold, push in zip(node.held, pushes, strict=True)
+        )
 
     def _cut(
         self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
@@ -203,7 +211,7 @@ class PlasticContact(ContactLaw):
         found: list[tuple[float, int]] = []
         limit = -PULL_TOLERANCE * motion.weight_impulse
         for k, hold in enumerate(node.held):
-            if part.pushes[k] >= limit:
+            if part.pushes[k] >= limit or hold.contact in node.stuck:
                 continue
             if node.rest[k] <= 0.0:  # it pulls at the node already
                 found.append((0.0, hold.contact))
@@ -220,7 +228,8 @@ class PlasticContact(ContactLaw):
         return [motion.attempt(node, length, end, drive)], contact
 
     def _most_pulled(self, node: Node) -> int:
-        return node.held[int(np.argmin(node.rest))].contact
+        pairs = zip(node.rest, (hold.contact for hold in node.held), strict=True)
+        return min((rest, contact) for rest, contact in pairs if contact not in node.stuck)[1]
 
     def _bisect(self, motion: HybridMotion, node: Node, length: float, drive: Drive) -> Release:
         """Halves the interval; the half in which the multiplier changes sign is kept."""
@@ -228,14 +237,14 @@ class PlasticContact(ContactLaw):
         for k in range(1, self.max_refinements + 1):
             half = 0.5 * length
             first = motion.attempt(node, half, node.time + half, drive)
-            if self._pulls(motion, first.pushes):
+            if self._pulls(motion, node, first.pushes):
                 parts, contact = self._cut(motion, node, first, node.time + half, drive)
                 return Release([*done, *parts], contact, k)
-            if not self._pulls(motion, first.node.rest):
+            if not self._pulls(motion, first.node, first.node.rest):
                 middle, end = first.node, node.time + length
                 second = motion.attempt(middle, end - middle.time, end, drive)
                 done, node = [*done, first], middle
-                if self._pulls(motion, second.pushes):
+                if self._pulls(motion, middle, second.pushes):
                     parts, contact = self._cut(motion, middle, second, end, drive)
                     return Release([*done, *parts], contact, k)
             length = half
@@ -250,11 +259,11 @@ class PlasticContact(ContactLaw):
             for j in range(1, p + 1):
                 end = node.time + length * j / p
                 part = motion.attempt(start, end - start.time, end, drive)
-                if self._pulls(motion, part.pushes):
+                if self._pulls(motion, start, part.pushes):
                     parts, contact = self._cut(motion, start, part, end, drive)
                     return Release([*path, *parts], contact, p)
                 path.append(part)
                 start = part.node
-                if self._pulls(motion, start.rest):
+                if self._pulls(motion, start, start.rest):
                     break  # the next release time would lie before this node
         return Release(path, self._most_pulled(path[-1].node), self.max_refinements + 1)

@@ -28,6 +28,9 @@ SHORTEST = 1e-9
 PROBE = 1e-6
 """Of the time step: how far to look which way something goes that starts at zero."""
 
+MOST_RELEASES = 2
+"""Of one contact within a time step. Contacts that share a load can let each other go in turns."""
+
 NOTHING, NO_TOUCH = np.zeros(0), np.zeros((0, 5))
 
 
@@ -65,6 +68,8 @@ class Node(NamedTuple):
     held: Held = ()
     rest: Array = NOTHING
     """(H,) normal impulses that the held contacts take up at the node [N s]; below zero: pull."""
+    stuck: frozenset[int] = frozenset()
+    """Contacts that came off again and again in this time step: they stay until it ends."""
     fired: tuple[tuple[int, bool], ...] = ()
     """Events that happened at this node, and whether their guards came from above."""
     kicks: tuple[tuple[int, Array], ...] = ()
@@ -200,7 +205,8 @@ class HybridMotion:
     def _switched(self, node: Node, held: Held) -> Node:
         stepper = self.stepper(held)
         stepper.set_state(node.state._numbers)
-        return self._node(stepper, node.time, held, np.empty(self.robot.nv))
+        switched = self._node(stepper, node.time, held, np.empty(self.robot.nv))
+        return switched._replace(stuck=node.stuck)
 
     def pushed(self, node: Node, impulse: Array) -> Node:
         """The node with a generalised impulse (nv,) added to its momentum."""
@@ -317,7 +323,7 @@ class HybridMotion:
             time = end
         arrived = self._node(stepper, time, node.held, v[1])
         return Part(
-            node=arrived,
+            node=arrived._replace(stuck=node.stuck),
             length=length,
             q=q[1],
             v=v[1],
@@ -346,29 +352,32 @@ class HybridMotion:
             before = len(log.occurrences)
             node, stop = self._part(node, end, drive, log)
             names += [what.name for what in log.occurrences[before:]]
-        return node, log, stop
+        return node._replace(stuck=frozenset()), log, stop
 
     def _part(self, node: Node, end: float, drive: Drive, log: Log) -> tuple[Node, bool]:
         """The motion from a node to the next event, or to `end`, and what happens there."""
         rest = end - node.time
         if abs(rest - self.time_step) < self.shortest:
             rest = self.time_step
-        part: Part | None = self.attempt(node, rest, end, drive)
-        assert part is not None
+        part = self.attempt(node, rest, end, drive)
         length, touching, firing = self._first_crossing(node, part, end, drive)
-        if length < self.shortest:
-            part = None
-        elif length < part.length:
+        while self.shortest <= length < part.length:
             part = self.attempt(node, length, end, drive)
-        if part is not None and node.held and self.law is not None:
-            release = self.law.release(self, node, part, end, drive)
-            if release is not None:
-                return self._let_go(node, release, log), False
-        if part is not None:
+            free = [i not in {hold.contact for hold in node.held} for i in range(len(self._radii))]
+            if (self.gaps(part.node.state)[free] >= -GAP_TOLERANCE).all():
+                break
+            # another one is below the ground here, though above it where the step would have ended
+            length, touching, firing = self._first_crossing(node, part, end, drive)
+        led_here = None
+        if length >= self.shortest:
+            if node.held and self.law is not None:
+                release = self.law.release(self, node, part, end, drive)
+                if release is not None:
+                    return self._let_go(node, release, log), False
             log.parts.append(part)
-            node = part.node
+            node, led_here = part.node, part
         if touching:
-            node = self._touch(part, node, end, drive, log)
+            node = self._touch(led_here, node, end, drive, log)
         return self._fire(node, firing, log)
 
     def _let_go(self, node: Node, release: tuple[Sequence[Part], int, int], log: Log) -> Node:
@@ -389,9 +398,11 @@ class HybridMotion:
         ]
         after = self.law.touch(self, part, node, near, end, drive)
         log.change_velocity(node.state, after.state, impact=True)
+        released = [what.name for what in log.occurrences if what.kind == "release"]
+        stuck = {i for i in near if released.count(self.contacts[i].name) >= MOST_RELEASES}
         for i in near:
             log.occurrences.append(Occurrence(node.time, "impact", self.contacts[i].name, 0))
-        return after
+        return after._replace(stuck=after.stuck | stuck)
 
     def _fire(self, node: Node, firing: Sequence[tuple[int, bool]], log: Log) -> tuple[Node, bool]:
         stop, fired = False, []
