@@ -78,7 +78,8 @@ def urdf(scene: Scene) -> str:
         parts.append(
             f'<link name="body_{k}"><inertial><mass value="{body.mass}"/><inertia ixx="{ixx}" '
             f'iyy="{iyy}" izz="{izz}" ixy="0" ixz="0" iyz="0"/></inertial>'
-            f"<collision><geometry>{shape}</geometry></collision></link>"
+            f"<collision><geometry>{shape}</geometry></collision>"
+            f'<contact><lateral_friction value="{body.friction}"/></contact></link>'
             f'<joint name="joint_{k}" type="floating"><parent link="world"/>'
             f'<child link="body_{k}"/></joint>'
         )

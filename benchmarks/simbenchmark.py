@@ -1,9 +1,13 @@
 """Tasks of SimBenchmark (leggedrobotics.github.io/SimBenchmark) beside MuJoCo and PyBullet.
 
-    python benchmarks/simbenchmark.py bouncing | 666 | anymal | all
+    python benchmarks/simbenchmark.py rolling | bouncing | 666 | anymal | all
 
+rolling   25 balls of 1 kg on a box of 10 kg that 150 N push at 45 degrees; the accelerations must
+          be 0.7385 and 0.2110 m/s2
 bouncing  49 balls of 10 kg fall from 5 m with restitution 1 and bounce for 20 s; energy must stay
-666       balls of 10 kg fall from the six layers of a cube; how deep they are in the ground
+666       balls of 10 kg, the corner 4 x 4 x 4 of the cube, collapse without friction; how deep they
+          are in each other and in the ground. The whole cube is more free bodies than pinocchio
+          has memory for
 anymal    ANYmal stands under a PD controller (kp 40, kd 1) at 5 ms; CPU time of a step
 
 PyBullet runs without damping and without its correction of penetration (erp = 0), as SimBenchmark
@@ -17,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -30,14 +35,51 @@ import vi_contact as vc
 
 
 def timed(engine: Engine, steps: int, each: Callable[[], None] = lambda: None) -> float:
-    """Mean time of a step [us]; `each` runs after every step and is not timed."""
-    total = 0.0
-    for _ in range(steps):
+    """Median time of a step [us]; `each` runs after every step and is not timed."""
+    times = np.empty(steps)
+    for k in range(steps):
         begin = time.perf_counter()
         engine.step()
-        total += time.perf_counter() - begin
+        times[k] = time.perf_counter() - begin
         each()
-    return 1e6 * total / steps
+    return 1e6 * float(np.median(times))
+
+
+# ------------------------------------------------------------------------------ rolling
+def rolling() -> Iterator[str]:
+    push, h, duration = 150.0, 0.001, 2.0
+    # friction takes 0.4 (10 + 25) g; a ball that rolls on the box follows with 2/7 of its motion
+    box_oracle = (push - 0.4 * 35.0 * G) / (10.0 + 25.0 * 2.0 / 7.0)
+    oracle = np.array([box_oracle, *[2.0 / 7.0 * box_oracle] * 25])
+    bodies = [Body((20.0, 20.0, 1.0), 10.0, (0.0, 0.0, 0.5), friction=0.4)]
+    bodies += [
+        Body((0.5,), 1.0, (2.0 * (k % 5) - 4.0, 2.0 * (k // 5) - 4.0, 1.5), friction=0.8)
+        for k in range(25)
+    ]
+    # a pair has the larger friction in MuJoCo, the product in PyBullet
+    product = [replace(bodies[0], friction=0.8), *(replace(b, friction=1.0) for b in bodies[1:])]
+    engines = (
+        Ours(Scene(tuple(bodies), h, ground_friction=0.4)),
+        MuJoCo(Scene(tuple(bodies), h, ground_friction=0.4)),
+        PyBullet(Scene(tuple(product), h, ground_friction=0.5)),
+    )
+    yield f"{'engine':>12} {'box [m/s2]':>11} {'ball [m/s2]':>12} {'error [m/s]':>12} {'us':>8}"
+    direction = np.array([1.0, 1.0, 0.0]) / np.sqrt(2.0)
+    for engine in engines:
+        now = worst = 0.0
+
+        def look(engine: Engine = engine) -> None:
+            nonlocal now, worst
+            now += h
+            speed = engine.velocities() @ direction
+            worst = max(worst, float(np.abs(speed - oracle * now).max()))
+            engine.force(0, push * direction)
+
+        engine.force(0, push * direction)
+        step = timed(engine, round(duration / h), look)
+        speed = engine.velocities() @ direction / duration
+        line = f"{engine.name:>12} {speed[0]:11.6f} {speed[1:].mean():12.6f} {worst:12.1e}"
+        yield f"{line} {step:8.1f}"
 
 
 # ------------------------------------------------------------------------------ bouncing
@@ -67,27 +109,27 @@ def bouncing() -> Iterator[str]:
 
 # ------------------------------------------------------------------------------ 666
 def balls_666() -> Iterator[str]:
-    """The part with the ground: one ball per column of the cube, from all six heights."""
     rng = np.random.default_rng(42)
-    radius, gap, low = 0.1, 0.21, 0.101
+    radius, gap, low, n, h = 0.1, 0.21, 0.101, 4, 0.005
     bodies = []
-    for k in range(36):
-        place = gap * np.array([k % 6, k // 6, (k + k // 6) % 6])
+    for k in range(n**3):
+        place = gap * np.array([k % n, k // n % n, k // n**2])
         place[:2] += rng.uniform(-0.001, 0.001, 2)
         bodies.append(Body((radius,), 10.0, (*place[:2], place[2] + low)))
-    yield f"{'h [s]':>8} {'engine':>12} {'depth in ground [m]':>20} {'at rest [m]':>12} {'us':>8}"
-    for h in (0.01, 0.002):
-        scene = Scene(tuple(bodies), h, pairs=False)
-        for engine in (Ours(scene), MuJoCo(scene), PyBullet(scene)):
-            depth = rest = 0.0
+    scene = Scene(tuple(bodies), h)
+    yield f"{'engine':>12} {'in each other [m]':>18} {'in the ground [m]':>18} {'us':>8}"
+    for engine in (Ours(scene), MuJoCo(scene), PyBullet(scene)):
+        pairs = ground = 0.0
 
-            def look(engine: Engine = engine) -> None:
-                nonlocal depth, rest
-                rest = radius - float(engine.positions()[:, 2].min())
-                depth = max(depth, rest)
+        def look(engine: Engine = engine) -> None:
+            nonlocal pairs, ground
+            p = engine.positions()
+            apart = np.linalg.norm(p[:, None] - p[None], axis=2) + 9.0 * np.eye(len(p))
+            pairs = max(pairs, 2.0 * radius - float(apart.min()))
+            ground = max(ground, radius - float(p[:, 2].min()))
 
-            step = timed(engine, round(2.0 / h), look)
-            yield f"{h:8g} {engine.name:>12} {depth:20.1e} {rest:12.1e} {step:8.1f}"
+        step = timed(engine, round(2.0 / h), look)
+        yield f"{engine.name:>12} {pairs:18.1e} {ground:18.1e} {step:8.1f}"
 
 
 # ------------------------------------------------------------------------------ ANYmal
@@ -177,7 +219,7 @@ def anymal() -> Iterator[str]:
     yield f"{'PyBullet':>12} {5e5 * total / steps:6.1f} {end[2]:11.3f} {creep:12.1e} {deep:10.1e}"
 
 
-TASKS = {"bouncing": bouncing, "666": balls_666, "anymal": anymal}
+TASKS = {"rolling": rolling, "bouncing": bouncing, "666": balls_666, "anymal": anymal}
 
 
 def main(arguments: list[str]) -> int:
