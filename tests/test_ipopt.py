@@ -171,6 +171,14 @@ def test_joint_limits_and_friction_are_the_same(tmp_path):
     np.testing.assert_allclose(ipopt.ledger.friction.sum(), newton.ledger.friction.sum(), atol=1e-6)
 
 
+def test_light_fingers_at_their_limits():
+    """Panda: fingers of 15 g at their limits, one mimics the other, on an arm of 18 kg."""
+    panda = example_robot("panda.urdf")
+    newton, ipopt = (sim.run(0.02) for sim in pair(panda, 0.005, ground=None))
+    # impulse and gap both near zero: the root of the tolerance, 3e-5, times g h^2
+    np.testing.assert_allclose(ipopt.q, newton.q, atol=1e-6, rtol=0.0)
+
+
 def test_bounces_are_the_same(tmp_path):
     ground = vc.Ground(restitution=0.7)
     runs = []

@@ -35,6 +35,9 @@ def damped(robot):
             robot.model.armature[joint.idx_v] = 0.1
         elif joint.kind.name == "SPHERICAL":
             robot.model.damping[joint.idx_v : joint.idx_v + 3] = [0.3, 0.2, 0.1]
+            robot.model.armature[joint.idx_v : joint.idx_v + 3] = [0.05, 0.1, 0.2]
+        elif joint.parent >= 0:  # planar or floating inside the tree
+            robot.model.damping[joint.idx_v : joint.idx_v + joint.nv] = np.arange(joint.nv) / 10.0
     return vc.from_pinocchio(robot.model)
 
 

@@ -243,13 +243,14 @@ def contact_block(rough: bool) -> Block:
     Own variables: n, slack of the gap; e (2), psi, slack of friction. Own rows: maximum dissipation
     (2); gap, its complementarity, cone, its complementarity.
     Parameters after scales and the pose at node 0: p_BC (3), radius, mu, plane (4), tangents (2, 3)
-    row by row, anchor (2): slip left over from the step before, target: gap to reach.
+    row by row, anchor (2): slip left over from the step before, target: gap to reach, unit of n
+    [N s].
     """
     b = _Builder(1)
     n, slack = b.variable(1, positive=True), b.slack()
     p_BC, radius, mu, plane = b.parameter(3), b.parameter(1), b.parameter(1), b.parameter(4)
     tangents = b.parameter(3, 2).T
-    anchor, target = b.parameter(2), b.parameter(1)
+    anchor, target, unit = b.parameter(2), b.parameter(1), b.parameter(1)
     normal = plane[:3]
     push, zero = n * normal, ca.SX(0, 1)
     distance = (contact.gap(b.x1, b.quat1, p_BC, radius, plane) - target) / b.length
@@ -259,7 +260,7 @@ def contact_block(rough: bool) -> Block:
         moved = contact.slip(b.node0, b.node1, p_BC, radius, normal, tangents) + anchor
         zero, cone = contact.friction(e, moved / b.length, psi, slack_friction, b.smoothing)
         push, above = push + mu * n * (tangents.T @ e), ca.vertcat(above, cone)
-    momentum = -contact.wrench(b.quat0, p_BC, radius, normal, b.impulse * push)
+    momentum = -contact.wrench(b.quat0, p_BC, radius, normal, unit * push)
     return b.block("contact", momentum, zero, above)
 
 
@@ -267,14 +268,14 @@ def contact_block(rough: bool) -> Block:
 def limit_block(joint: Joint) -> Block:
     """A limit of a joint with one coordinate.
 
-    Own variables: n, slack. Parameters after scales and poses: coordinate at node 0, the limit, and
-    its side: 1 for a lower, -1 for an upper one.
+    Own variables: n, slack. Parameters after scales and poses: coordinate at node 0, the limit, its
+    side: 1 for a lower, -1 for an upper one, unit of n [N s or N m s].
     """
     b, left, right = _joint_builder(joint)
     n, slack = b.variable(1, positive=True), b.slack()
-    start, limit, side = b.parameter(1), b.parameter(1), b.parameter(1)
+    start, limit, side, unit = (b.parameter(1) for _ in range(4))
     distance = side * (start + increment(joint, left, right) - limit) / b.length
-    momentum = _joint_momentum(joint, left, side * n * b.impulse)
+    momentum = _joint_momentum(joint, left, side * n * unit)
     return b.block("limit", momentum, ca.SX(0, 1), contact.unilateral(distance, n, slack))
 
 

@@ -42,8 +42,8 @@ logger = logging.getLogger("vi_contact.ipopt")
 
 IPOPT = METHODS.index("ipopt")
 
-LIMIT_MARGIN = 0.05
-"""Limits nearer than this are in the program [rad or m]; others are checked after it."""
+LIMIT_MARGIN = 10.0
+"""Limits nearer than this, in the program's unit of length, are in it; others are checked after."""
 
 BOUNCE_THRESHOLD = 2.0
 """A contact that approaches slower than this many free falls of one step does not bounce."""
@@ -415,7 +415,7 @@ class IpoptStepper:
     def _solve(self, inputs: Inputs) -> tuple[Status, int, Solution | None]:
         """The step with all contacts and limits that matter."""
         guess = self._memory.guess(inputs.h)
-        selection = self._select(guess)
+        selection = self._select(guess, inputs.h)
         total = 0
         for _ in range(MOST_ROUNDS):
             status, iterations, solution = self._solve_selected(selection, inputs, guess)
@@ -426,12 +426,12 @@ class IpoptStepper:
                 return Status.CONVERGED, total, solution
         return Status.MAX_ITERATIONS, total, None
 
-    def _select(self, guess: Array) -> Selection:
+    def _select(self, guess: Array, h: float) -> Selection:
         """Contacts and limits that may act on the way to the guess."""
         memory = self._memory
         before, after = self._points.gaps(memory.poses), self._points.gaps(guess)
         near = (np.minimum(before, after) <= np.abs(after - before)) | (memory.contacts[:, 0] > 0.0)
-        limits = self._limits_within(LIMIT_MARGIN, memory.coordinates)
+        limits = self._limits_within(LIMIT_MARGIN * self._scales(h).length, memory.coordinates)
         return Selection(set(np.flatnonzero(near).tolist()), limits)
 
     def _limits_within(self, margin: float, coordinates: Array) -> set[tuple[int, int]]:

@@ -12,7 +12,7 @@ from vi_contact.mechanics.discrete_lagrangian import row_count
 from vi_contact.mechanics.ground import Ground
 from vi_contact.mechanics.time_stepping import POSE, WRENCH, Block, Scales, joint_bodies
 from vi_contact.robot.maximal import MaximalState, rotation_matrices, to_minimal
-from vi_contact.robot.parts import WORLD, Array, perpendicular_basis
+from vi_contact.robot.parts import WORLD, Array, JointKind, perpendicular_basis
 from vi_contact.robot.robot import Robot
 from vi_contact.solvers.program import Group, Member, Program
 
@@ -133,6 +133,10 @@ class Points:
         own = [0.0 if ground is None else ground.friction if c.friction is None else c.friction
                for c in contacts]  # fmt: skip
         self.mu = np.array(own)
+        carried = carried_masses(robot)[self.bodies]
+        self.mass = np.sqrt(carried * robot.mass)
+        """(contacts,) an order of magnitude of what a contact moves [kg]: between what its body
+        carries and the whole robot."""
         self.normal = np.array([0.0, 0.0, 1.0]) if ground is None else ground.unit_normal
         self.tangents = np.stack(perpendicular_basis(self.normal))
         self.height = 0.0 if ground is None else ground.height
@@ -204,6 +208,7 @@ class StepProgram:
     ) -> None:
         functions = functions_of(robot)
         self._robot, self._points = robot, points
+        self._inertias = joint_inertias(robot)
         count = len(robot.bodies)
         self.program = Program(count)
         self._base = self.program.add(functions.group("robot"), np.arange(count)[None])
@@ -239,6 +244,9 @@ class StepProgram:
             ]
         )[None]  # fmt: skip
         plane = [*points.normal, points.height]
+        units = points.mass * scales.length / inputs.h
+        self._units = units
+        self._joint_units = self._inertias * scales.length / inputs.h
         for member, k in self._contacts:
             count = len(k)
             member.parameters = np.hstack(
@@ -246,15 +254,15 @@ class StepProgram:
                     np.tile(scales.numbers, (count, 1)), memory.poses[points.bodies[k]],
                     points.p_BC[k], points.radius[k, None], points.mu[k, None],
                     np.tile([*plane, *points.tangents.ravel()], (count, 1)),
-                    memory.contacts[k, 3:], inputs.targets[k, None],
+                    memory.contacts[k, 3:], inputs.targets[k, None], units[k, None],
                 ]
             )  # fmt: skip
         for member, (i, side) in self._limits:
             limit, sign = ((joints[i].lower[0], 1.0), (joints[i].upper[0], -1.0))[side]
-            member.parameters = self._joint_parameters(i, memory.coordinates[i], limit, sign)
-        for member, i in self._friction:
-            values = inputs.bounds[i], memory.friction[i, 1]
+            values = memory.coordinates[i], limit, sign, self._joint_units[i]
             member.parameters = self._joint_parameters(i, *values)
+        for member, i in self._friction:
+            member.parameters = self._joint_parameters(i, inputs.bounds[i], memory.friction[i, 1])
 
     def _joint_parameters(self, i: int, *values: float) -> Array:
         poses = self._memory.poses[joint_bodies(self._robot.joints[i])].ravel()
@@ -264,27 +272,28 @@ class StepProgram:
     def start(self, poses: Array, warm: bool) -> Array:
         """(size,) first guess: poses at the end, forces of the last step or of the order one."""
         scales, memory = self._scales, self._memory
-        impulse = scales.impulse / self._h  # unit of forces
         z = np.zeros(self.program.size)
         z[: poses.size] = (poses - memory.poses).ravel() / scales.length
         if warm:
-            z[self._base.own[0]] = memory.multipliers / impulse
+            z[self._base.own[0]] = memory.multipliers * (self._h / scales.impulse)
         gaps = np.maximum(self._points.gaps(poses), 0.0) / scales.length
+        usual = 0.1 if warm else 1.0
         for member, k in self._contacts:
-            own = np.ones((len(k), member.group.block.own))
+            own = np.full((len(k), member.group.block.own), usual)
+            own[:, 0] = usual / (1.0 + gaps[k])
             own[:, 2:4] = 0.0
             if warm:
-                own[:, 0] = np.maximum(memory.contacts[k, 0] / impulse, 0.1 / (1.0 + gaps[k]))
-                own[:, 1] = 0.1
-                if own.shape[1] > 2:
-                    own[:, 2:4] = 0.9 * memory.contacts[k, 1:3]
-                    own[:, 4:] = 0.1
+                last = memory.contacts[k, 0] * self._h / self._units[k]
+                own[:, 0] = np.maximum(last, own[:, 0])
+                own[:, 2:4] = 0.9 * memory.contacts[k, 1 : min(own.shape[1] - 1, 3)]
             z[member.own] = own
         for member, (i, side) in self._limits:
-            last = memory.limits[i, side] / impulse if warm else 1.0
-            z[member.own[0]] = [last + 0.1, 0.1]
+            joint, x = self._robot.joints[i], memory.coordinates[i]
+            gap = max(0.0, (x - joint.lower[0], joint.upper[0] - x)[side]) / scales.length
+            n = memory.limits[i, side] * self._h / self._joint_units[i] if warm else 0.0
+            z[member.own[0]] = [max(n, usual / (1.0 + gap)), usual]
         for member, i in self._friction:
-            z[member.own[0]] = [0.9 * memory.friction[i, 0] if warm else 0.0, 0.1, 0.1]
+            z[member.own[0]] = [0.9 * memory.friction[i, 0] if warm else 0.0, usual, usual]
         return z
 
     def errors(self, z: Array, rows: Array) -> tuple[float, float]:
@@ -308,11 +317,11 @@ class StepProgram:
             gaps = rows[member.own_rows[:, member.group.block.gap]]
             for k, own, gap in zip(chosen, z[member.own], gaps, strict=True):
                 e = own[2:4] if len(own) > 2 else np.zeros(2)
-                contacts[k] = np.array([own[0] * scales.impulse, *e])
+                contacts[k] = np.array([own[0] * self._units[k], *e])
                 closed |= {k} if own[0] > gap else set()
         for member, key in self._limits:
             n = z[member.own[0, 0]]
-            limits[key] = float(n * scales.impulse)
+            limits[key] = float(n * self._joint_units[key[0]])
             closed |= {key} if n > rows[member.own_rows[0, 0]] else set()
         still = np.zeros((count, 3))
         state = MaximalState(poses[:, :3], poses[:, 3:], still, still)
@@ -326,6 +335,36 @@ class StepProgram:
             closed,
             {i: float(z[member.own[0, 0]]) for member, i in self._friction},
         )
+
+
+# ------------------------------------------------------------------------- orders of magnitude
+def carried_masses(robot: Robot) -> Array:
+    """(n,) mass of each body with all that it carries in the tree, not zero [kg]."""
+    carried = np.array([body.mass for body in robot.bodies])
+    for i in reversed(range(len(robot.bodies))):
+        if robot.joints[i].parent != WORLD:
+            carried[robot.joints[i].parent] += carried[i]
+    return np.maximum(carried, 1e-6 * max(robot.mass, 1e-6))
+
+
+def joint_inertias(robot: Robot) -> Array:
+    """(joints,) an order of magnitude of what a limit moves [kg m2 or kg].
+
+    Between what the joint carries, in the neutral configuration, and the whole robot in its place.
+    """
+    x = robot.to_maximal(robot.neutral()).p_WB
+    inertias = np.zeros(len(robot.joints))
+    for j, body in enumerate(robot.bodies):
+        i = j
+        while i != WORLD:
+            lever = x[j] - x[robot.joints[i].child]
+            turning = body.mass * (lever @ lever) + np.trace(body.inertia) / 3.0
+            sliding = robot.joints[i].kind is JointKind.PRISMATIC
+            inertias[i] += body.mass if sliding else turning
+            i = robot.joints[i].parent
+    inertias += [joint.armature[0] if joint.nv == 1 else 0.0 for joint in robot.joints]
+    inertias *= np.sqrt(robot.mass / carried_masses(robot))
+    return np.maximum(inertias, 1e-9 * max(robot.mass, 1e-6))
 
 
 # ------------------------------------------------------------------------- rotations
