@@ -10,6 +10,7 @@ at every node and records both.
 from __future__ import annotations
 
 import argparse
+import math
 import platform
 import time
 from collections.abc import Iterator
@@ -60,10 +61,16 @@ def start(robot: vc.Robot, speed: float) -> tuple[Array, Array]:
 
 
 def our_time(
-    robot: vc.Robot, q: Array, v: Array, h: float, steps: int, record: bool
+    robot: vc.Robot,
+    q: Array,
+    v: Array,
+    h: float,
+    steps: int,
+    record: bool,
+    gravity: Array = GRAVITY,
 ) -> tuple[float, Array, float, float]:
     """Microseconds per step, last q, largest loop error, iterations per step."""
-    stepper = make_stepper(robot, h, GRAVITY, SolverOptions())
+    stepper = make_stepper(robot, h, gravity, SolverOptions())
     stepper.reset(q, v)
     q_all = np.empty((steps + 1, robot.nq)) if record else None
     v_all = np.empty((steps + 1, robot.nv)) if record else None
@@ -93,21 +100,36 @@ def compare(name: str, robot: vc.Robot, speed: float, steps: int, h: float, repe
     )
 
 
-def chains(h: float, speed: float, repeat: int) -> None:
+def chains(h: float, tip_speed: float, gravity: Array, repeat: int) -> None:
     """Cost per link; a chain that cannot be followed at this step is shown as such."""
-    print(f"\nChains at h = {h} s, first joint at {speed} rad/s\n")
-    print("| chain of | us per step | us per link | iterations |\n|---|---|---|---|")
+    where = "hanging" if gravity.any() else "weightless"
+    print(f"\nChains, {where}, at h = {h} s, swung stiffly with the tip at {tip_speed} m/s\n")
+    print("| chain of | us per step | us per link | iterations | MuJoCo, us per step |")
+    print("|---|---|---|---|---|")
     for links in (5, 20, 80, 320):
         robot = load_chain(links)
         q, v = robot.neutral(), np.zeros(robot.nv)
-        v[0] = speed
-        try:
-            runs = [our_time(robot, q, v, h, 100, False) for _ in range(repeat)]
-        except AssertionError:
-            print(f"| {links} links | the step fails | | |")
-            continue
-        best = min(run[0] for run in runs)
-        print(f"| {links} links | {best:.2f} | {best / links:.3f} | {runs[0][3]:.2f} |")
+        v[0] = tip_speed / (0.2 * links)
+        model = load(robot, h)
+        model.opt.gravity[:] = gravity
+        qpos, qvel = to_qpos(robot, q), to_qvel(robot, q, v)
+        ours, theirs, iterations, steps = math.inf, math.inf, 0.0, 100
+        for _ in range(repeat):
+            try:
+                took, _, _, iterations = our_time(robot, q, v, h, steps, False, gravity)
+                ours = min(ours, took)
+            except AssertionError:
+                ours = math.nan
+            try:
+                rate = mujoco_steps_per_second(model, qpos, qvel, steps)
+                theirs = min(theirs, 1e6 / rate)
+            except RuntimeError:
+                theirs = math.nan
+        mine = f"{ours:.2f} | {ours / links:.3f} | {iterations:.2f}"
+        print(
+            f"| {links} links | {mine if ours < math.inf else 'the step fails | | '} | "
+            f"{f'{theirs:.2f}' if theirs < math.inf else 'it blows up'} |"
+        )
 
 
 def work_precision(name: str, robot: vc.Robot, speed: float, span: float) -> None:
@@ -155,8 +177,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for name, robot, speed, steps in robots():
         compare(name, robot, speed, steps, TIME_STEP, repeat)
-    chains(TIME_STEP, 0.1, repeat)
-    chains(0.001, 0.01, repeat)
+    chains(TIME_STEP, 0.5, np.zeros(3), repeat)
+    chains(TIME_STEP, 0.1, GRAVITY, repeat)
+    chains(0.001, 2.0, GRAVITY, repeat)
     for name, robot, speed, _ in robots():
         if name.startswith(("five", "quad")):
             work_precision(name, robot, speed, 0.2)

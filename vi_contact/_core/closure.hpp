@@ -50,7 +50,10 @@ class Closure {
       if (spring.damping > 0.0) mark(spring.A), mark(spring.B), ++count;
     }
     for (int i = 0; i < model.size(); ++i) {
-      if (on_path[i]) path_.push_back(i);
+      (on_path[i] ? path_ : others_).push_back(i);
+      for (int j = 0; on_path[i] && j < model.links[i].nv; ++j) {
+        path_dofs_.push_back(model.links[i].v + j);
+      }
       g_[i].linear.setZero(), g_[i].angular.setZero();
     }
     rows.resize(count);
@@ -58,6 +61,7 @@ class Closure {
     schur_.resize(count, count);
     plain_.resize(count, count);
     answers_ = Eigen::MatrixXd::Zero(model.nv, count);
+    twists_.resize(path_.size(), count);
     rhs_ = mu_ = VectorX::Zero(count);
     lengths_.assign(count, 0.0);
     order_.resize(count);
@@ -144,12 +148,10 @@ class Closure {
       for (int i : path_) g_[i].linear.setZero(), g_[i].angular.setZero();
       add_force(rows[j], -1.0, g_, r_.data());
       tree.climb(path_, r_.data(), g_);
-      for (int i : path_) {
-        const Link& link = model_.links[i];
-        for (int k = link.v; k < link.v + link.nv; ++k) answers_(k, j) = tree.answers()[k];
-      }
       tree.descend(path_, dq_.data());
       add_joint_force(rows[j], 0.0);
+      answers_.col(j) = dq_;
+      for (size_t i = 0; i < path_.size(); ++i) twists_(i, j) = tree.twist(path_[i]);
       for (int i = 0; i < m; ++i) schur_(i, j) = inverse_h * rate(rows[i], tree, dq_);
       largest = std::max(largest, schur_(j, j));
     }
@@ -212,10 +214,16 @@ class Closure {
   }
 
  private:
-  // Adds the answers to the rows' impulses to those of the last `climb`, and finishes the solution.
+  // Adds the answers to the rows' impulses to a solution that has come down the path, and goes on
+  // to the links that hang on it.
   void answer(Elimination& tree, const VectorX& impulses, double* dq) {
-    for (int j = 0; j < active_; ++j) tree.answers() += impulses[j] * answers_.col(j);
-    tree.descend(dq);
+    for (int j = 0; j < active_; ++j) {
+      for (int k : path_dofs_) dq[k] += impulses[j] * answers_(k, j);
+      for (size_t i = 0; i < path_.size(); ++i) {
+        tree.twist(path_[i]) += impulses[j] * twists_(i, j);
+      }
+    }
+    tree.descend(others_, dq);
   }
 
   static void set_end(RowEnd& end, int link, const Wrench& wrench, bool left) {
@@ -312,12 +320,15 @@ class Closure {
   }
 
   const Model& model_;
-  std::vector<int> path_;
+  std::vector<int> path_, others_,
+      path_dofs_;  // links between rows and root, and what hangs on them
   std::vector<Wrench> g_;
   VectorX r_, dq_, mu_;
   int holonomic_ = 0, active_ = 0;
   Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> schur_, plain_;
-  Eigen::MatrixXd answers_;  // column j: those of the tree to a unit impulse of row j
+  // Column j: increments of joints and links on the path in answer to a unit impulse of row j.
+  Eigen::MatrixXd answers_;
+  Eigen::Matrix<Vector6, Eigen::Dynamic, Eigen::Dynamic> twists_;
   VectorX rhs_;
   std::vector<int> order_;
   std::vector<double> lengths_;  // of dampers at the left node

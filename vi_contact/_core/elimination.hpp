@@ -144,7 +144,7 @@ class Elimination {
     descend(dq);
   }
 
-  // The first half of it, towards the root. What it leaves in `answers` is linear in r.
+  // The first half of it, towards the root.
   [[gnu::flatten]] void climb(const double* r) {
     for (Vector6& g : g_) g.setZero();
     for (int i = model_.size() - 1; i >= 0; --i) up(i, r + model_.links[i].v);
@@ -157,17 +157,17 @@ class Elimination {
     for (auto i = path.rbegin(); i != path.rend(); ++i) up(*i, r + model_.links[*i].v);
   }
 
-  VectorX& answers() { return y_; }
-
-  // The second half, from the root. Afterwards `twist` gives the increments of the links.
+  // The second half, from the root, or of links that hang on others that are done. Afterwards
+  // `twist` gives the increments of the links.
   [[gnu::flatten]] void descend(double* dq) {
     for (int i = 0; i < model_.size(); ++i) down(i, dq + model_.links[i].v);
   }
-  [[gnu::flatten]] void descend(const std::vector<int>& path, double* dq) {
-    for (int i : path) down(i, dq + model_.links[i].v);
+  [[gnu::flatten]] void descend(const std::vector<int>& links, double* dq) {
+    for (int i : links) down(i, dq + model_.links[i].v);
   }
 
   const Vector6& twist(int i) const { return xi_[i]; }
+  Vector6& twist(int i) { return xi_[i]; }
 
   // Diagonal entry of a joint's own block: after `factor_mass` the inertia that it moves.
   double inertia(const Link& link, int j) const {
