@@ -23,7 +23,7 @@ class Figures(NamedTuple):
     height: float  # of the foot, mean of the last ten [m]
     spread: float  # largest difference of one of these from their mean, per mean
     loop_error: float
-    slid: bool
+    slid: bool  # under load
     saturated: float  # share of the steps with a motor at its limit
 
 
@@ -35,7 +35,6 @@ def main(arguments: list[str] | None = None) -> Figures:
     parser.add_argument("--view", action="store_true", help="watch it live in the browser")
     parser.add_argument("--no-viewer", action="store_true", help="do not write the report")
     options = parser.parse_args(arguments)
-
     robot = vc.load_robot("fly_hopper_rail")
     controller = VerticalHopper(robot)
     sim = vc.Simulator(robot, time_step=0.01)
@@ -48,13 +47,12 @@ def main(arguments: list[str] | None = None) -> Figures:
             trajectory = sim.run(options.time, controller, viewer=view)
     else:
         trajectory = sim.run(options.time, controller)
-
     figures = evaluate(robot, trajectory, controller.hops[1:])
     print(f"{figures.hops} hops in {options.time:g} s, simulated in {trajectory.wall_time:.2f} s")
     print(f"apex of the foot {figures.height:.4f} m, the last 10 hops within "
           f"{100 * figures.spread:.2f} %")  # fmt: skip
     print(f"five-bar open by at most {figures.loop_error:.1e} m; foot "
-          f"{'slid' if figures.slid else 'never slid'}")  # fmt: skip
+          f"{'slid' if figures.slid else 'never slid'} under load")  # fmt: skip
     print(f"a motor at its limit in {100 * figures.saturated:.0f} % of the steps")
     if not options.no_viewer:
         print(f"report: {trajectory.to_html(options.html).resolve()}")
@@ -65,12 +63,14 @@ def evaluate(robot: vc.Robot, trajectory: vc.Trajectory, hops: list[float]) -> F
     last = np.array(hops[-10:])
     peaks = [m.gear_ratio * m.torque_constant * m.current_limit for m in robot.motors]
     at_limit = np.abs(trajectory.tau) > np.array(peaks) - 1e-9  # [N m]; the cut is exact
+    foot = trajectory.contacts["foot"]
+    loaded = foot.force[:, 2] > 0.5  # [N] of a weight of 76 N; at lift-off it vanishes
     return Figures(
         len(hops),
         float(last.mean()),
         float(np.abs(last / last.mean() - 1.0).max()),
         float(trajectory.constraint_error.max()),
-        bool(trajectory.contacts["foot"].sliding.any()),
+        bool(foot.sliding[loaded].any()),
         float(at_limit.any(axis=1).mean()),
     )
 
