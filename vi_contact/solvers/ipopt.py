@@ -89,7 +89,9 @@ def load_cyipopt() -> ModuleType:
         import cyipopt
     except ImportError as error:
         raise MissingSolverError("cyipopt", str(error)) from error
-    logging.getLogger("cyipopt").setLevel(logging.INFO)  # it would log every callback
+    its_logger = logging.getLogger("cyipopt")
+    if its_logger.level == logging.NOTSET:
+        its_logger.setLevel(logging.INFO)  # below it tells of every callback
     module: ModuleType = cyipopt
     return module
 
