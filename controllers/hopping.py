@@ -36,7 +36,7 @@ class VerticalHopper:
         energy_gain: float = 40.0,
         learning: float = 0.6,
         hip_stiffness: float = 300.0,
-        hip_damping: float = 12.0,
+        hip_damping: float = 2.0,
     ) -> None:
         """hop_height: of the foot at the apex [m]; energy_gain: [N/J]; learning: from 0 to 1."""
         slides = robot.joints and robot.joints[0].kind is JointKind.PRISMATIC

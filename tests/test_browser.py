@@ -169,15 +169,27 @@ def test_click_in_a_plot_moves_the_robot(width, open_page, report, drop):
     assert cursor == pytest.approx(other, abs=1.0)  # a pixel
 
 
+WATCH_PICTURES = """(() => {
+  const renderer = viContact.scene.viewer.renderer, render = renderer.render.bind(renderer);
+  window.lag = 0;
+  renderer.render = (...scene) => {
+    window.lag = Math.max(window.lag, Math.abs(viContact.player.shown - viContact.player.time));
+    render(...scene);
+  };
+})()"""
+
+
 def test_playing_moves_robot_cursor_and_slider(open_page, report):
     page = open_page(report)
     start = positions(page)
+    page.evaluate(WATCH_PICTURES)
     page.locator("#speed").select_option("0.1")
     page.locator("#play").click()
     page.wait_for_function("viContact.player.time > 0.02")
     page.locator("#play").click()
     time = page.evaluate("viContact.player.time")
     assert 0.02 < time < 0.8
+    assert page.evaluate("lag") == 0  # forces and springs are of the same time as the bodies
     assert np.abs(positions(page) - start).max() > 1e-4
     assert float(page.locator("#slider").input_value()) == pytest.approx(time, abs=1e-6)
 

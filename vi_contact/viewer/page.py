@@ -27,8 +27,8 @@ from vi_contact.viewer import scene
 VIEW_DIRECTION = np.array([1.0, -1.5, 0.55]) / np.linalg.norm([1.0, -1.5, 0.55])
 """From the robot to the camera: from the right, a little to the front and above."""
 
-ARROW_LENGTH = 0.35
-"""Of a force as large as the robot's weight, per size of the robot."""
+ARROW_LENGTH = 0.2
+"""Of a force as large as the robot's weight, per size of what the camera sees."""
 
 
 def robot_page(robot: Robot, q: ArrayLike | None = None, collisions: bool = False) -> str:

@@ -150,7 +150,10 @@ class Player {
     this.still = 0;
     this.duration = data.frames.time[data.frames.time.length - 1];
     this.trail = null;
-    if (scene) this.load();
+    if (scene) {
+      this.load();
+      this.precede(scene.viewer);
+    }
     element("transport").hidden = false;
     element("slider").max = this.duration;
     element("slider").addEventListener("input", (event) => this.seek(+event.target.value));
@@ -188,6 +191,15 @@ class Player {
     this.animator.seek(0);
     this.trail = this.scene.viewer.scene_tree.find(["meshcat", "trail", "<object>"]).object;
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.animator.play();
+  }
+
+  // what is not a body moves before each picture is drawn, so that it fits the bodies
+  precede(viewer) {
+    const render = viewer.render.bind(viewer);
+    viewer.render = () => {
+      if (this.time !== this.shown) this.show();
+      render();
+    };
   }
 
   get time() { return this.animator ? this.animator.time : this.still; }
