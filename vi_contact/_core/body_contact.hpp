@@ -520,34 +520,44 @@ class BodyContacts {
   }
 
   // Writes the features of a pair that meet at the second pose into `found_`, none if they are
-  // farther apart than the margin. Deep inside each other the normal may point to a wrong side:
-  // then those that meet where the shapes first touch on the way.
+  // farther apart than the margin; their distance there. Deep inside each other the normal may
+  // point to a wrong side: those that meet where the shapes first touch on the way come in, and the
+  // others only if they agree.
   double meet(int k, const Frames& frames0, const Frames& frames1, double margin) {
     const ShapePair& pair = model_.pairs[k];
     const Shape &A = model_.shapes[pair.A], &B = model_.shapes[pair.B];
-    Frame X_A = frame_of(A.link, frames1), X_B = frame_of(B.link, frames1);
+    const Frame &A1 = frame_of(A.link, frames1), &B1 = frame_of(B.link, frames1);
     found_.clear();
-    Separation at = separation(k, X_A, X_B);
-    const double distance = at.distance;
-    if (distance > margin) return distance;
-    if (distance < -deep * std::min(A.depth, B.depth)) {
-      const Frame &A0 = frame_of(A.link, frames0), &B0 = frame_of(B.link, frames0);
-      const Frame A1 = X_A, B1 = X_B;
-      double low = 0.0, high = 1.0;
-      for (int i = 0; i < 12; ++i) {
-        const double t = 0.5 * (low + high);
-        const Frame A_t = between(A0, A1, t), B_t = between(B0, B1, t);
-        const Separation there = separation(k, A_t, B_t);
-        if (there.distance < 0.0) {
-          high = t, X_A = A_t, X_B = B_t, at = there;
-          if (there.distance > -1e-3 * std::min(A.depth, B.depth)) break;
-        } else {
-          low = t;
-        }
+    const Separation at = separation(k, A1, B1);
+    if (at.distance > margin) return at.distance;
+    if (at.distance > -deep * std::min(A.depth, B.depth)) {
+      finder_.find(k, A, A1, B, B1, at, found_);
+      return at.distance;
+    }
+    const Frame &A0 = frame_of(A.link, frames0), &B0 = frame_of(B.link, frames0);
+    Frame X_A = A1, X_B = B1;
+    Separation first = at;
+    double low = 0.0, high = 1.0;
+    for (int i = 0; i < 12; ++i) {
+      const double t = 0.5 * (low + high);
+      const Frame A_t = between(A0, A1, t), B_t = between(B0, B1, t);
+      const Separation there = separation(k, A_t, B_t);
+      if (there.distance < 0.0) {
+        high = t, X_A = A_t, X_B = B_t, first = there;
+        if (there.distance > -1e-3 * std::min(A.depth, B.depth)) break;
+      } else {
+        low = t;
       }
     }
-    finder_.find(k, A, X_A, B, X_B, at, found_);
-    return distance;
+    if (first.normal.dot(at.normal) > 0.5) finder_.find(k, A, A1, B, B1, at, found_);
+    const size_t last = found_.size();
+    finder_.find(k, A, X_A, B, X_B, first, found_);
+    const auto twice = [&](const FeaturePair& f) {
+      const auto same = [&](const FeaturePair& o) { return o.key == f.key; };
+      return std::any_of(found_.begin(), found_.begin() + last, same);
+    };
+    found_.erase(std::remove_if(found_.begin() + last, found_.end(), twice), found_.end());
+    return at.distance;
   }
 
   static Frame between(const Frame& X0, const Frame& X1, double t) {
