@@ -6,16 +6,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import coal
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from vi_contact.errors import ObstacleError
 from vi_contact.robot.contacts import mesh_vertices
 from vi_contact.robot.maximal import check_array
-from vi_contact.robot.parts import Pose
+from vi_contact.robot.parts import Array, Pose
 from vi_contact.robot.urdf import load_robot
 
 NO_TURN = (0.0, 0.0, 0.0, 1.0)
@@ -113,7 +114,7 @@ class Obstacle:
         return Obstacle(label, tuple(shapes), friction)
 
 
-def to_numbers(obstacles: Sequence[Obstacle]) -> dict[str, np.ndarray]:
+def to_numbers(obstacles: Sequence[Obstacle]) -> dict[str, NDArray[Any]]:
     """Obstacles as arrays, for a file; `from_numbers` reads them.
 
     Rows: obstacle, kind, three sizes, pose (7,), first vertex and number of vertices of a mesh.
@@ -133,7 +134,7 @@ def to_numbers(obstacles: Sequence[Obstacle]) -> dict[str, np.ndarray]:
     }
 
 
-def from_numbers(values: dict[str, np.ndarray]) -> tuple[Obstacle, ...]:
+def from_numbers(values: dict[str, NDArray[Any]]) -> tuple[Obstacle, ...]:
     """What `to_numbers` wrote."""
     obstacles = []
     for k, name in enumerate(values["names"]):
@@ -147,7 +148,7 @@ def from_numbers(values: dict[str, np.ndarray]) -> tuple[Obstacle, ...]:
     return tuple(obstacles)
 
 
-def _describe(geometry: coal.CollisionGeometry) -> tuple[int, list[float], np.ndarray]:
+def _describe(geometry: coal.CollisionGeometry) -> tuple[int, list[float], Array]:
     """Kind, three sizes and vertices."""
     none = np.zeros((0, 3))
     if isinstance(geometry, coal.Box):
@@ -161,7 +162,7 @@ def _describe(geometry: coal.CollisionGeometry) -> tuple[int, list[float], np.nd
     return 4, [0.0, 0.0, 0.0], mesh_vertices(geometry)
 
 
-def _geometry(kind: int, sizes: np.ndarray, vertices: np.ndarray) -> coal.CollisionGeometry:
+def _geometry(kind: int, sizes: Array, vertices: Array) -> coal.CollisionGeometry:
     if kind == 0:
         return coal.Box(*sizes)
     if kind == 1:
@@ -173,7 +174,7 @@ def _geometry(kind: int, sizes: np.ndarray, vertices: np.ndarray) -> coal.Collis
     return _points(vertices)
 
 
-def _points(vertices: np.ndarray) -> coal.CollisionGeometry:
+def _points(vertices: Array) -> coal.CollisionGeometry:
     """A mesh without triangles: its hull is what counts."""
     model = coal.BVHModelOBBRSS()
     model.beginModel(0, len(vertices))
@@ -201,7 +202,7 @@ def _placement(position: ArrayLike, quat_xyzw: ArrayLike) -> pin.SE3:
     return pin.SE3(R, check_array("position", position, 3))
 
 
-def _positive(name: str, what: str, values: Sequence[float] | np.ndarray) -> list[float]:
+def _positive(name: str, what: str, values: Sequence[float] | Array) -> list[float]:
     numbers = [float(value) for value in values]
     if not all(np.isfinite(value) and value > 0.0 for value in numbers):
         raise ObstacleError(f"obstacle '{name}': {what} is {values}; it must be above zero")
