@@ -119,7 +119,8 @@ def to_numbers(obstacles: Sequence[Obstacle]) -> dict[str, NDArray[Any]]:
 
     Rows: obstacle, kind, three sizes, pose (7,), first vertex and number of vertices of a mesh.
     """
-    rows, vertices = [], [np.zeros((0, 3))]
+    rows: list[list[float]] = []
+    vertices: list[Array] = [np.zeros((0, 3))]
     for k, obstacle in enumerate(obstacles):
         for geometry, pose in obstacle.shapes:
             kind, sizes, points = _describe(geometry)
