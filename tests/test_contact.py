@@ -107,8 +107,11 @@ def test_ball_bounces(tmp_path, time_step, restitution):
     trajectory = sim.run(fall * (1.0 + 1.5 * restitution) + 2 * time_step)
     z = trajectory.q[:, 2] - 0.1
     after = z[round(fall / time_step) + 1 :].max()
-    # first order: it turns up to one step's fall, v h, above the ground
-    assert abs(after - restitution**2 * height) < np.sqrt(2.0 * G * height) * time_step + 1e-9
+    # the energy is exact, and nodes miss the top by g h^2 / 8; a ball that should not come as high
+    # as it turns, up to one step's fall above the ground, stops there instead
+    fall = np.sqrt(2.0 * G * height) * time_step
+    exact = restitution**2 * height > fall
+    assert abs(after - restitution**2 * height) < (G * time_step**2 / 8 if exact else fall) + 1e-9
     assert z.min() > -1e-10
 
 

@@ -197,6 +197,13 @@ class Stepper:
         errors: Array,
     ) -> None:
         """Writes the momentum residual (nv,) and row errors of a step that would end at q1."""
+    def start_with(self, method: int) -> None:
+        """Leaves out methods before this one: 0 Newton's, 1 sweeps, 2 the interior point."""
+    def contact_rows(self, q1: Array, displacements: Array, left: Array, right: Array) -> None:
+        """Writes what all n contacts do in a step that would end at q1.
+
+        Gap and slip (3 n,), rows (3 n, nv) of impulses at the left node and of motion at q1.
+        """
     def newton_direction(self, r: Array, dq: Array) -> bool:
         """Writes the increments (nv,) that answer r at the last `residual_at`, loops left out."""
 

@@ -94,7 +94,8 @@ class ContactSolver {
       const double bar = now.merit;
       now = s_.take(a, true, kappa);
       for (int halvings = 0; halvings < 6; ++halvings) {
-        if (now.exists && now.merit <= 1.0001 * bar) break;
+        // at the end only round-off is left of the merit
+        if (now.exists && (now.size <= 1.0 || now.merit <= 1.0001 * bar)) break;
         a *= 0.5;
         now = s_.take(a, true, kappa);
       }

@@ -12,6 +12,9 @@ inline constexpr double bounce_threshold = 2.0;
 // Linearisations of the step for sweeps over the laws, each with twice the sweeps of the last.
 inline constexpr int sweep_rounds = 4, first_sweeps = 50;
 
+// Sweeps for the velocities of a node.
+inline constexpr int velocity_sweeps = 400;
+
 // Stiffness of closed contacts where sweeps have found their state, see `contact_hardness`: softer
 // converges slower, but redundant contacts then share their loads instead of toppling over.
 inline constexpr double polish_hardness = 1e3;
@@ -21,6 +24,10 @@ inline constexpr int body_search_limit = 30;
 
 // Features of bodies that met and do not are looked for again at most so often in a step.
 inline constexpr int most_corrections = 4;
+
+// Gain of energy that is accepted, as a part of the kinetic energy: with contacts on the ground,
+// which only take, and without, where it tells a wrong solution from the error of a long step.
+inline constexpr double energy_margin = 0.02, free_energy_margin = 0.25;
 
 // Longest change of a joint in one iteration [rad or m].
 inline constexpr double most_motion = 0.5;
@@ -257,12 +264,10 @@ class StepWithLaws {
     laws_.contacts.errors(error, squares);
     laws_.joints.errors(error, squares);
     laws_.bodies.errors(error, squares);
-    if (!done || !(error <= 1e-6 * (1.0 + speed))) {  // friction jams: the momentum as it is
-      for (Contacts::Near& c : laws_.contacts.near) c.normal.n = 0.0, c.friction.b.setZero();
-      for (BodyContacts::Near& c : laws_.bodies.near) c.normal.n = 0.0, c.friction.b.setZero();
-      for (JointLaws::Entry& e : laws_.joints.entries) {
-        e.low.n = e.high.n = e.friction.b.x() = 0.0;
-      }
+    if (laws_.bodies.near.empty()) {
+      if (!done || !(error <= 1e-9 * (1.0 + speed))) done = sweep_velocities(v, speed);
+    } else if (!done || !(error <= 1e-6 * (1.0 + speed))) {  // friction jams: as it is
+      laws_.clear_impulses();
       s_.set_mass_tangents();
       done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
       laws_.contacts.evaluate_velocities(s_.tree_);
@@ -271,6 +276,46 @@ class StepWithLaws {
     book_node(v);
     laws_.joints.end_velocities();
     return done;
+  }
+
+  // The same by sweeps over the laws, for contacts among which Newton's method cycles.
+  bool sweep_velocities(double* v, double speed) {
+    Sweeps& sweeps = laws_.sweeps;
+    laws_.clear_impulses();
+    s_.set_mass_tangents();
+    if (!s_.factor_mass()) return false;
+    sweeps.begin(laws_.contacts, laws_.joints);
+    for (size_t k = 0; k < laws_.contacts.near.size(); ++k) sweeps.add_contact(k);
+    for (size_t k = 0; k < laws_.joints.entries.size(); ++k) {
+      const JointLaws::Entry& e = laws_.joints.entries[k];
+      if (e.bound > 0.0 || e.kept_low > 0.0 || e.kept_high > 0.0) sweeps.add_joint(k);
+    }
+    set_answers([&] {
+      s_.rhs_ *= -1.0;
+      s_.solve_mass(s_.rhs_, v);
+      return v;
+    });
+    for (const bool friction : {true, false}) {  // jammed friction may find no end: then without
+      if (!friction) {
+        laws_.clear_impulses();
+        for (Contacts::Near& c : laws_.contacts.near) c.mu = 0.0;
+      }
+      s_.solve_mass(s_.p0_, v);
+      laws_.joints.begin_sweeps();
+      sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, v, sweeps.displacements());
+      sweeps.run(laws_.contacts, laws_.joints, 1e-14 * (1.0 + speed), velocity_sweeps);
+      s_.rhs_ = -s_.p0_;
+      subtract_impulse_changes();
+      s_.rhs_ *= -1.0;
+      if (!s_.solve_mass(s_.rhs_, v)) return false;
+      laws_.contacts.evaluate_velocities(s_.tree_);
+      laws_.joints.evaluate_velocities(v);
+      double error = 0.0, squares = 0.0;
+      laws_.contacts.errors(error, squares);
+      laws_.joints.errors(error, squares);
+      if (error <= 1e-6 * (1.0 + speed)) break;
+    }
+    return true;
   }
 
   // ------------------------------------------------------------------------------- ledger
@@ -392,18 +437,19 @@ class StepWithLaws {
 
   bool solve_selected(StepReport& report) {
     ContactSolver<StepWithLaws> solver(*this);
-    bool done = solver.newton(false, newton_limit) && !gains_energy();
-    Method method = Method::newton;
-    if (!done) {
+    Method method = s_.first_method_;
+    bool done = method == Method::newton && solver.newton(false, newton_limit) && !gains_energy();
+    if (!done && method == Method::newton) {
       method = Method::sweeps;
       start_again();
       done = solver.newton(false, newton_limit, true) && !gains_energy();
     }
-    if (!done && laws_.bodies.near.empty()) {
+    if (!done && method == Method::sweeps && laws_.bodies.near.empty()) {
       start_again();
       done = solve_by_sweeps(solver) && !gains_energy();
     }
-    for (int again = 0; !done && !laws_.bodies.near.empty() && again < 2; ++again) {
+    for (int again = 0;
+         !done && method == Method::sweeps && !laws_.bodies.near.empty() && again < 2; ++again) {
       start_again();
       done = solver.newton(true, body_search_limit, again == 0) && !gains_energy();
     }
@@ -459,7 +505,14 @@ class StepWithLaws {
     sweeps.begin(laws_.contacts, laws_.joints);
     choose_laws(true);
     for (int round = 0; round < 6; ++round) {
-      set_answers();
+      set_answers([&] {
+        if (s_.closure_.size() > 0) {
+          s_.closure_.solve_change(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
+        } else {
+          s_.tree_.solve(s_.rhs_.data(), s_.dq_.data());
+        }
+        return s_.dq_.data();
+      });
       s_.rhs_ = s_.r_;
       subtract_impulse_changes();
       solve_direction();
@@ -499,18 +552,16 @@ class StepWithLaws {
     return sweeps.rows() > before;
   }
 
-  // Columns of W: what the motion answers to unit impulses.
-  void set_answers() {
+  // Columns of W: what the motion answers to unit impulses. `solve` takes minus the generalised
+  // impulse rhs_ and returns the increments, which it has also put into the tree.
+  template <class Solve>
+  void set_answers(Solve solve) {
     Sweeps& sweeps = laws_.sweeps;
     sweeps.resize();
     int j = 0;
     const auto answer = [&] {
-      if (s_.closure_.size() > 0) {
-        s_.closure_.solve_change(s_.tree_, s_.rhs_, s_.inverse_h_, s_.dq_.data());
-      } else {
-        s_.tree_.solve(s_.rhs_.data(), s_.dq_.data());
-      }
-      sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, s_.dq_.data(), sweeps.column(j++));
+      const double* dq = solve();
+      sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, dq, sweeps.column(j++));
     };
     for (int k : sweeps.contacts) {
       const Contacts::Near& c = laws_.contacts.near[k];
@@ -543,28 +594,16 @@ class StepWithLaws {
     project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
   }
 
-  // The equations of a long step may have a second solution, far off, in which contacts give
-  // energy. Contacts only take: more kinetic energy than gravity, drives and springs can account
-  // for is such a solution. In the smallest parts of a step it is accepted.
+  // Contacts and limits only take energy. A long step may have a second solution, far off, with
+  // much more of it, and where a body turns far within a step its own error may be large: both
+  // shrink with the step. In the smallest parts of a step it is accepted.
   bool gains_energy() const {
     if (s_.depth_ >= s_.settings_.max_halvings) return false;
-    double work = 0.0;
-    for (int i = 0; i < s_.model_.size(); ++i) {
-      const Vector3 moved = s_.h_ * s_.velocities_[i];
-      work += std::abs(s_.model_.links[i].mass * s_.gravity_.dot(moved));
-      if (s_.has_bias_) {  // half impulses of springs and wrenches
-        work += 2.0 * std::abs(s_.half_[i].linear.dot(s_.velocities_[i])) +
-                4.0 * s_.inverse_h_ * s_.half_[i].angular.norm() * s_.turns_[i].u.norm();
-      }
-    }
-    double d[6];
-    for (const Link& link : s_.model_.links) {
-      increment(link, s_.x0_.data() + link.c, s_.x1_.data() + link.c, d);
-      for (int j = 0; j < link.nv; ++j) work += std::abs(s_.torque_[link.v + j] * d[j]);
-    }
-    const double fall = gravity_ * s_.h_;
-    const double margin = 0.25 * s_.kinetic_ + 5.0 * s_.model_.mass * fall * fall;
-    return s_.mean_kinetic() > s_.kinetic_ + work + margin;
+    const double T = s_.mean_kinetic(), fall = gravity_ * s_.h_;
+    const bool tight = laws_.pushes() && laws_.bodies.near.empty();
+    const double margin = tight ? energy_margin : free_energy_margin;
+    return T + s_.rotor_kinetic() - 0.5 * s_.conservative_work() >
+           s_.energy_ + s_.most_work() + margin * (T + s_.model_.mass * fall * fall);
   }
 
   // The part of the last direction within which the linear system means something.
@@ -600,42 +639,38 @@ class StepWithLaws {
 
   void keep_iterate() {
     s_.guess_ = s_.x1_;
-    kept_contacts_ = laws_.contacts.near;
-    kept_joints_ = laws_.joints.entries;
-    kept_bodies_ = laws_.bodies.near;
+    laws_.keep();
     s_.lambda_kept_ = s_.closure_.lambda;
   }
   void take_kept() {
     s_.x1_ = s_.guess_;
-    laws_.contacts.near = kept_contacts_;
-    laws_.joints.entries = kept_joints_;
-    laws_.bodies.near = kept_bodies_;
+    laws_.take_kept();
     s_.closure_.lambda = s_.lambda_kept_;
   }
 
-  // Contacts that closed in this step and came fast leave with e times their speed:
-  //   g(q1) >= g(q0) - e h u,   u the normal velocity at the left node
+  // Contacts that closed in this step and came fast leave at once, from the gap g0 where they are
+  // and with the speed w that falling on and bouncing by e times the speed would have had there:
+  //   w^2 = e^2 (u^2 + 2 a g0) - 2 a g0,   g(q1) >= g0 + h (w - h a / 2)
+  // with u the normal velocity at the left node and a gravity towards the ground.
   bool set_bounces() {
     const double e = laws_.contacts.ground().restitution;
     bool any = false;
-    std::vector<Contacts::Near> selected = laws_.contacts.near;
-    std::vector<JointLaws::Entry> entries = laws_.joints.entries;
-    std::vector<BodyContacts::Near> bodies = laws_.bodies.near;
+    laws_.keep();  // the velocities at the node make a selection of their own
     s_.get_v(s_.bounce_v_.data());
+    laws_.take_kept();
     twists(s_.model_, s_.frames0_, s_.bounce_v_.data(), s_.f_);
     const Vector3& N = laws_.contacts.ground().normal;
-    for (Contacts::Near& c : selected) {
+    for (Contacts::Near& c : laws_.contacts.near) {
       const bool closes = c.normal.trial(c.R) > 0.0 && !(laws_.contacts.memory[c.index].n > 0.0);
       if (!closes) continue;
       const Wrench& xi = s_.f_[c.link];
       const double u = N.dot(xi.linear + xi.angular.cross(s_.frames0_[c.link].R * c.point));
       if (u > -bounce_threshold * gravity_ * s_.h_) continue;
-      c.target = laws_.contacts.height(c.centre0) - c.radius - e * s_.h_ * u;
+      const double fall = -2.0 * s_.gravity_.dot(N) * c.gap0;
+      const double w = std::sqrt(std::max(0.0, e * e * (u * u + fall) - fall));
+      c.target = std::max(0.0, c.gap0 + s_.h_ * (w + 0.5 * s_.h_ * s_.gravity_.dot(N)));
       any |= c.target > 0.0;
     }
-    laws_.contacts.set_selection(selected);
-    laws_.joints.entries = entries;
-    laws_.bodies.near = bodies;
     if (s_.closure_.size() > 0) s_.closure_.evaluate(s_.frames0_, s_.x0_.data(), s_.h_, true);
     return any;
   }
@@ -647,9 +682,6 @@ class StepWithLaws {
   Stepper& s_;
   Laws& laws_;
   double gravity_ = 0.0, taken_ = 0.0;
-  std::vector<Contacts::Near> kept_contacts_;
-  std::vector<JointLaws::Entry> kept_joints_;
-  std::vector<BodyContacts::Near> kept_bodies_;
 };
 
 inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }

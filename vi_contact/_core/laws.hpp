@@ -17,6 +17,15 @@ struct Laws {
   Laws(const Model& model, const Ground& ground, const Frames& frames)
       : contacts(model, ground), joints(model, frames), bodies(model) {}
 
+  // The selection with its iterate, to come back to.
+  void keep() {
+    kept_contacts_ = contacts.near, kept_joints_ = joints.entries, kept_bodies_ = bodies.near;
+  }
+  void take_kept() {
+    contacts.set_selection(kept_contacts_), joints.entries = kept_joints_;
+    bodies.near = kept_bodies_;
+  }
+
   bool exist() const { return contacts.size() > 0 || !joints.entries.empty() || bodies.exist(); }
 
   void evaluate(const Frames& frames1, const std::vector<Turn>& turns, const double* x1) {
@@ -38,6 +47,11 @@ struct Laws {
   void release() {
     for (Contacts::Near& c : contacts.near) c.c.setZero(), c.C.setZero();
     for (JointLaws::Entry& e : joints.entries) e.C_low = e.C_high = e.C_friction = 0.0;
+  }
+  void clear_impulses() {
+    for (Contacts::Near& c : contacts.near) c.normal.n = 0.0, c.friction.b.setZero();
+    for (BodyContacts::Near& c : bodies.near) c.normal.n = 0.0, c.friction.b.setZero();
+    for (JointLaws::Entry& e : joints.entries) e.low.n = e.high.n = e.friction.b.x() = 0.0;
   }
   void linearise_interior(double kappa) {
     contacts.linearise_interior(kappa);
@@ -81,6 +95,13 @@ struct Laws {
     const bool body = bodies.commit(contacts.size(), contacts.touches);
     return contact || joint || body;
   }
+  // Whether a contact or a limit pushes in this iterate.
+  bool pushes() const {
+    return std::any_of(contacts.near.begin(), contacts.near.end(),
+                       [](const Contacts::Near& c) { return c.normal.n > 0.0; }) ||
+           std::any_of(joints.entries.begin(), joints.entries.end(),
+                       [](const JointLaws::Entry& e) { return e.low.n > 0.0 || e.high.n > 0.0; });
+  }
   // Whether the velocity at the node needs them.
   bool act() const { return contacts.any_closed() || joints.act() || bodies.any_closed(); }
   void scale(double factor) { contacts.scale(factor), joints.scale(factor), bodies.scale(factor); }
@@ -99,6 +120,11 @@ struct Laws {
     joints.set_state(in + contacts.state_size());
     bodies.set_state(in + contacts.state_size() + joints.state_size());
   }
+
+ private:
+  std::vector<Contacts::Near> kept_contacts_;
+  std::vector<JointLaws::Entry> kept_joints_;
+  std::vector<BodyContacts::Near> kept_bodies_;
 };
 
 }  // namespace vi_contact

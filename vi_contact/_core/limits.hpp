@@ -240,6 +240,13 @@ class JointLaws {
       e.low.n = e.kept_low, e.high.n = e.kept_high, e.friction.b.x() = e.kept_friction;
     }
   }
+  void begin_sweeps() {
+    for (Entry& e : entries) {
+      e.low.g = e.kept_low > 0.0 ? 0.0 : infinity;
+      e.high.g = e.kept_high > 0.0 ? 0.0 : infinity;
+      e.friction.d.x() = 0.0;
+    }
+  }
   void evaluate_velocities(const double* v) {
     for (Entry& e : entries) {
       e.low.g = e.kept_low > 0.0 ? v[e.v] : infinity;

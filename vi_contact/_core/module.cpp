@@ -398,6 +398,14 @@ NB_MODULE(_compiled, m) {
                                   errors.data());
           },
           "q1"_a, "multipliers"_a, "tau"_a.none(), "wrenches"_a.none(), "r"_a, "errors"_a)
+      .def("start_with",
+           [](OwningStepper& s, int method) { s.stepper.start_with(static_cast<Method>(method)); })
+      .def(
+          "contact_rows",
+          [](OwningStepper& s, Array q1, Output u, Output left, Output right) {
+            s.stepper.contact_rows(q1.data(), u.data(), left.data(), right.data());
+          },
+          "q1"_a, "displacements"_a, "left"_a, "right"_a)
       .def("newton_direction", [](OwningStepper& s, Array r, Output dq) {
         return s.stepper.newton_direction(r.data(), dq.data());
       });

@@ -169,7 +169,7 @@ class Stepper {
     put(chord_of_.x0), put(chord_of_.x1), put(chord_.kappa);
     for (const Matrix6& kappa : chord_.kappa_dense) out = std::copy_n(kappa.data(), 36, out);
     *out++ = chord_of_.h;
-    *out++ = kinetic_;
+    *out++ = energy_;
     laws_.get_state(out);
   }
 
@@ -188,7 +188,7 @@ class Stepper {
     }
     chord_of_.h = *in++;
     chord_is_old_ = true;
-    kinetic_ = *in++;
+    energy_ = *in++;
     laws_.set_state(in);
     load_frames();
   }
@@ -202,7 +202,7 @@ class Stepper {
     chord_of_.h = 0.0;
     load_frames();
     apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
-    kinetic_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
+    energy_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
 
@@ -307,6 +307,7 @@ class Stepper {
   // Adds a generalised impulse to the momentum of the node.
   void push(const double* impulse) {
     p0_ += Eigen::Map<const VectorX>(impulse, model_.nv);
+    energy_ = infinity;  // not known
     predictor_.rescale(1.0);
   }
 
@@ -345,6 +346,44 @@ class Stepper {
   }
 
   int row_count() const { return closure_.size(); }
+
+  // Methods before this one are left out.
+  void start_with(Method method) { first_method_ = method; }
+
+  // Gaps and slips (n, t1, t2) of all contacts in a step to given coordinates, and the rows (nv) of
+  // their impulses at the left node and of their motion at the right one.
+  void contact_rows(const double* q1, double* u, double* left, double* right) {
+    begin(nullptr, nullptr);
+    coordinates_of_q(model_, q1, x1_.data());
+    Eigen::Matrix<double, Eigen::Dynamic, 5, Eigen::RowMajor> all(laws_.contacts.size(), 5);
+    all.setZero();
+    for (int k = 0; k < all.rows(); ++k) all(k, 0) = k;
+    laws_.contacts.select_given(all, frames0_, h_);
+    laws_.release();
+    evaluate();
+    laws_.contacts.add_blocks(turns_, tree_);
+    for (const Contacts::Near& c : laws_.contacts.near) {
+      *u++ = c.normal.g, *u++ = c.friction.d.x(), *u++ = c.friction.d.y();
+      for (int axis = 0; axis < 3; ++axis, left += model_.nv) {
+        for (Wrench& f : f_) f.linear.setZero(), f.angular.setZero();
+        laws_.contacts.add_wrench(c, Vector3::Unit(axis), f_[c.link]);
+        std::fill(left, left + model_.nv, 0.0);
+        project(model_, frames0_, f_, left);
+      }
+    }
+    VectorX unit = VectorX::Zero(model_.nv);
+    for (int j = 0; j < model_.nv; ++j) {
+      unit[j] = 1.0;
+      twists(model_, frames1_, unit.data(), f_);
+      unit[j] = 0.0;
+      double* out = right + j;
+      for (const Contacts::Near& c : laws_.contacts.near) {
+        const Wrench& xi = f_[c.link];
+        const Vector3 motion = laws_.contacts.directions() * xi.linear + c.right * xi.angular;
+        for (int axis = 0; axis < 3; ++axis, out += model_.nv) *out = motion[axis];
+      }
+    }
+  }
 
   // Depth of the deepest contact below the ground at the node [m], and which.
   std::pair<double, int> deepest_contact() const { return laws_.contacts.deepest(frames0_); }
@@ -398,6 +437,48 @@ class Stepper {
       const Turn& turn = turns_[i];
       sum += 0.5 * model_.links[i].mass * velocities_[i].squaredNorm() +
              2.0 * inverse_h * inverse_h * turn.u.dot(turn.Ju);
+    }
+    return sum;
+  }
+
+  // The rotors' part of that.
+  double rotor_kinetic() const {
+    if (!passive_) return 0.0;
+    double sum = 0.0, d[6];
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
+      for (int j = 0; j < link.nv; ++j) {
+        sum += 0.5 * model_.drives[link.v + j].armature * inverse_h_ * inverse_h_ * d[j] * d[j];
+      }
+    }
+    return sum;
+  }
+
+  // Work of gravity and springs over the step.
+  double conservative_work() const {
+    double sum = 0.0;
+    for (int i = 0; i < model_.size(); ++i) {
+      sum += h_ * model_.links[i].mass * gravity_.dot(velocities_[i]);
+    }
+    for (const SpringDamper& spring : model_.springs) {
+      const double before = line_between(spring, frames0_).length - spring.rest_length;
+      const double after = line_between(spring, frames1_).length - spring.rest_length;
+      sum += 0.5 * spring.stiffness * (before * before - after * after);
+    }
+    return sum;
+  }
+
+  // The most that drives and wrenches may have given; at an impact they work at either velocity.
+  double most_work() const {
+    double sum = 0.0, d[6];
+    for (int i = 0; wrenches_ && i < model_.size(); ++i) {
+      const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
+      sum += std::abs(h_ * force.dot(velocities_[i])) + std::abs(2.0 * torque.dot(turns_[i].u));
+    }
+    if (!driven_) return sum;
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
+      for (int j = 0; j < link.nv; ++j) sum += std::abs(torque_[link.v + j] * d[j]);
     }
     return sum;
   }
@@ -905,8 +986,10 @@ class Stepper {
       torque_.setZero(), tau_.setZero(), saturated_.setZero();
     }
     if (keep_books) keep_right();
+    if (with_laws_) {
+      energy_ = mean_kinetic() + rotor_kinetic() + 0.5 * conservative_work() + most_work();
+    }
     predictor_.add(dq_);
-    if (with_laws_) kinetic_ = mean_kinetic();
     if (with_laws_ && laws_.commit()) predictor_.rescale(1.0);
     part_length_ = h_;
     std::swap(x0_, x1_);
@@ -1006,8 +1089,11 @@ class Stepper {
   std::optional<Solution> given_;
   Laws laws_;
   Node node_;
-  double kinetic_ = 0.0;  // of the last step, at its mean velocities
-  int depth_ = 0;         // how often the step has been halved
+  // Kinetic energy of the last step at its mean velocities, and half the work of its forces: the
+  // most that is there at its end if contacts take nothing.
+  double energy_ = 0.0;
+  Method first_method_ = Method::newton;
+  int depth_ = 0;  // how often the step has been halved
   double left_friction_ = 0.0, left_impact_ = 0.0, left_gap_ = 0.0;
   VectorX no_residual_, response_, impulse_;  // work space of coupled contacts
   VectorX guess_, warm_, rhs_, scaled_, bounce_v_, lambda_, lambda_change_, lambda_kept_;

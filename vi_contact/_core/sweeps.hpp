@@ -20,72 +20,53 @@ namespace vi_contact {
 
 // The impulse (n, b) of one contact alone, with u = free + W (n, b): open, sticking or sliding.
 //
-// Sliding, b = mu n t with |t| = 1 and u_n = 0 leave the angle of t, for which t x u_t = 0 and
-// t.u_t <= 0. Where friction jams (Painleve) no angle does, but then the contact sticks.
-inline Vector3 solve_contact(const Matrix3& W, const Vector3& free, double mu,
-                             const Vector3& guess) {
+// Sliding, u_n = 0 and u_t = -x b with x > 0. Without n, u_t = c + S b, hence b = -(S + x I)^-1 c.
+// As x grows from zero, |b| - mu n falls from the sticking impulse, outside the cone, to b = 0
+// inside it: there is a root, also where friction jams (Painleve). Sought in s = x / (x + size).
+inline Vector3 solve_contact(const Matrix3& W, const Vector3& free, double mu) {
   if (!(free[0] < 0.0)) return Vector3::Zero();
-  if (!(mu > 0.0)) return {-free[0] / W(0, 0), 0.0, 0.0};
-  const Vector3 stick = -W.inverse() * free;
-  if (stick[0] > 0.0 && stick.tail<2>().norm() <= mu * stick[0]) return stick;
-
-  struct Sliding {
-    double f, slope;  // t x u_t and its derivative
-    bool good;        // pushes, and against the slip
-    Vector3 gamma;
+  const double inverse = 1.0 / W(0, 0);
+  const Vector2 along = W.block<2, 1>(1, 0), row = W.block<1, 2>(0, 1).transpose();
+  const Vector2 c = free.tail<2>() - along * (free[0] * inverse);
+  const Matrix2 S = W.bottomRightCorner<2, 2>() - along * row.transpose() * inverse;
+  const double size = 0.5 * S.trace();
+  const auto impulse = [&](double s) -> Vector3 {
+    const Matrix2 A = (1.0 - s) * S + s * size * Matrix2::Identity();
+    const Vector2 b = A.inverse() * ((s - 1.0) * c);
+    return {-(free[0] + row.dot(b)) * inverse, b.x(), b.y()};
   };
-  const auto slide = [&](double angle) -> Sliding {
-    const Vector2 t(std::cos(angle), std::sin(angle)), across(-t.y(), t.x());
-    const double d = W(0, 0) + mu * (W(0, 1) * t.x() + W(0, 2) * t.y());
-    const double n = -free[0] / d;
-    const double dn = -n * mu * (W(0, 1) * across.x() + W(0, 2) * across.y()) / d;
-    const Matrix2 Wt = W.bottomRightCorner<2, 2>();
-    const Vector2 along = W.block<2, 1>(1, 0) + mu * Wt * t;
-    const Vector2 u = free.tail<2>() + n * along, du = dn * along + n * mu * Wt * across;
-    return {t.x() * u.y() - t.y() * u.x(),
-            across.x() * u.y() - across.y() * u.x() + t.x() * du.y() - t.y() * du.x(),
-            d > 0.0 && t.dot(u) <= 0.0,
-            {n, mu * n * t.x(), mu * n * t.y()}};
-  };
-  const double scale = 1e-14 * free.norm();
-  const bool slid = guess.tail<2>().squaredNorm() > 0.0;
-  const double first = slid ? std::atan2(guess[2], guess[1]) : std::atan2(-free[2], -free[1]);
-  double angle = first;
-  for (int k = 0; k < 6; ++k) {
-    const Sliding s = slide(angle);
-    if (s.good && std::abs(s.f) <= scale) return s.gamma;
-    const double step = -s.f / s.slope;
-    if (!(std::abs(step) < 0.5)) break;
-    angle += step;
-    if (std::abs(step) < 1e-13 && s.good) return slide(angle).gamma;
-  }
-  constexpr int sectors = 24;
-  const double width = 2.0 * pi / sectors;
-  for (int k = 0; k < sectors; ++k) {  // outwards from the first angle
-    double a = first + width * (k % 2 ? (k + 1) / 2 : -k / 2), b = a + width;
-    Sliding left = slide(a), right = slide(b);
-    if (!(left.f * right.f <= 0.0) || !(left.good || right.good)) continue;
-    for (int i = 0; i < 60 && b - a > 1e-13; ++i) {
-      const double middle = 0.5 * (a + b);
-      const Sliding s = slide(middle);
-      if (left.f * s.f <= 0.0) {
-        b = middle, right = s;
-      } else {
-        a = middle, left = s;
-      }
+  const auto outside = [&](const Vector3& x) { return x.tail<2>().norm() - mu * x[0]; };
+  Vector3 gamma = impulse(0.0);
+  double low = 0.0, high = 1.0, f_low = outside(gamma), f_high = mu * free[0] * inverse;
+  if (f_low <= 0.0) return gamma;
+  int side = 0;
+  for (int k = 0; k < 60 && high - low > 1e-15; ++k) {  // regula falsi, Illinois
+    const double guess = (low * f_high - high * f_low) / (f_high - f_low);
+    const double s = k % 4 == 3 ? 0.5 * (low + high) : guess;
+    gamma = impulse(s);
+    const double f = outside(gamma);
+    if (std::abs(f) <= 1e-15 * mu * std::abs(gamma[0])) break;
+    if (f > 0.0) {
+      low = s, f_low = f;
+      if (side == 1) f_high *= 0.5;
+      side = 1;
+    } else {
+      high = s, f_high = f;
+      if (side == -1) f_low *= 0.5;
+      side = -1;
     }
-    if (right.good) return right.gamma;
-    if (left.good) return left.gamma;
   }
-  // none found: a projection of the sticking impulse
-  const double n = std::max(stick[0], 0.0), length = stick.tail<2>().norm();
-  const Vector2 b =
-      length > mu * n ? Vector2(stick.tail<2>() * (mu * n / length)) : stick.tail<2>();
-  return {n, b.x(), b.y()};
+  const double n = std::max(gamma[0], 0.0), length = gamma.tail<2>().norm();
+  if (length > mu * n) gamma.tail<2>() *= mu * n / length;
+  return {n, gamma[1], gamma[2]};
 }
 
 // Every so many sweeps the change of the last is extrapolated.
 inline constexpr int sweeps_to_extrapolation = 10;
+
+// Laws that push each other to and fro, as where friction jams, get smaller and smaller changes.
+inline constexpr int sweeps_to_relaxation = 40;
+inline constexpr double least_relaxation = 0.05;
 
 class Sweeps {
  public:
@@ -95,6 +76,8 @@ class Sweeps {
     return 3 * static_cast<int>(contacts.size()) + static_cast<int>(joints.size());
   }
 
+  // Where the laws are before the sweeps: gaps and slips of contacts, increments of joints.
+  double* displacements() { return u_.data(); }
   // Column j of W, the answer of all rows to impulse j.
   double* column(int j) { return W_.data() + static_cast<size_t>(j) * rows(); }
 
@@ -164,7 +147,7 @@ class Sweeps {
       const Matrix3 W = own_block(row);
       const Vector3 old = Contacts::impulse(c);
       const Vector3 free = Vector3(u_.data() + row) - W * old;
-      const Vector3 gamma = solve_contact(W, free, c.mu, old);
+      const Vector3 gamma = old + relaxation_ * (solve_contact(W, free, c.mu) - old);
       c.normal.n = gamma[0], c.friction.b = gamma.tail<2>();
       for (int j = 0; j < 3; ++j) change(row + j, gamma[j] - old[j]);
       largest = std::max(largest, (W * (gamma - old)).cwiseAbs().maxCoeff());
@@ -174,12 +157,12 @@ class Sweeps {
       JointLaws::Entry& e = laws.entries[k];
       const double own = compliance(row, e.R);
       if (e.lower > -infinity) {
-        const double n = std::max(0.0, e.low.n - (e.low.g + u_[row]) / own);
+        const double n = std::max(0.0, e.low.n - relaxation_ * (e.low.g + u_[row]) / own);
         largest = std::max(largest, own * change(row, n - e.low.n));
         e.low.n = n;
       }
       if (e.upper < infinity) {
-        const double n = std::max(0.0, e.high.n - (e.high.g - u_[row]) / own);
+        const double n = std::max(0.0, e.high.n - relaxation_ * (e.high.g - u_[row]) / own);
         largest = std::max(largest, own * change(row, e.high.n - n));
         e.high.n = n;
       }
@@ -199,7 +182,8 @@ class Sweeps {
   // Redundant contacts that do not agree load each other by the same amount in every sweep until
   // one slides or opens: now and then the last change is extrapolated, at most until that happens.
   double run(Contacts& all, JointLaws& laws, double tolerance, int most) {
-    double moved = 0.0;
+    double moved = 0.0, last = infinity;
+    relaxation_ = 1.0;
     for (int count = 1; count <= most; ++count) {
       const bool look = count % sweeps_to_extrapolation == 0;
       const bool before = (count + 1) % sweeps_to_extrapolation == 0;
@@ -211,7 +195,13 @@ class Sweeps {
       std::swap(delta_, delta_before_);
       delta_.resize(now_.size());
       for (size_t i = 0; i < now_.size(); ++i) delta_[i] = now_[i] - start_[i];
-      if (look) extrapolate(all, laws);
+      if (!look) continue;
+      const bool drifts = extrapolate(all, laws);
+      if (count % sweeps_to_relaxation != 0) continue;
+      if (!drifts && moved > 0.5 * last) {
+        relaxation_ = std::max(0.5 * relaxation_, least_relaxation);
+      }
+      last = moved;
     }
     return moved;
   }
@@ -230,14 +220,14 @@ class Sweeps {
   }
 
   // gamma += a delta, a = rho / (1 - rho) for a geometric sequence of ratio rho, but no further
-  // than to where an impulse vanishes or reaches its bound.
-  void extrapolate(Contacts& all, JointLaws& laws) {
+  // than to where an impulse vanishes or reaches its bound. False if it is none.
+  bool extrapolate(Contacts& all, JointLaws& laws) {
     double same = 0.0, size = 0.0;
     for (size_t i = 0; i < delta_.size(); ++i) {
       same += delta_[i] * delta_before_[i];
       size += delta_before_[i] * delta_before_[i];
     }
-    if (!(same > 0.3 * size)) return;
+    if (!(same > 0.3 * size)) return false;
     const double ratio = same / size;
     double a = ratio < 1.0 - 1e-6 ? ratio / (1.0 - ratio) : 1e6;
     const auto keep_above = [&](double x, double dx) {
@@ -260,7 +250,7 @@ class Sweeps {
       keep_above(e.bound + e.friction.b.x(), delta_[i + 2]);
       i += 3;
     }
-    if (!(a > 0.0)) return;
+    if (!(a > 0.0)) return true;
     i = 0;
     int row = 0;
     for (int k : contacts) {
@@ -283,6 +273,7 @@ class Sweeps {
       change(row, e.impulse() - before);
       i += 3, ++row;
     }
+    return true;
   }
 
   double compliance(int row, double R) {
@@ -306,6 +297,7 @@ class Sweeps {
   std::vector<double> u_, W_, start_, now_, delta_, delta_before_;
   std::vector<char> in_;  // whether a contact or joint takes part
   size_t joints_at_ = 0;
+  double relaxation_ = 1.0;
 };
 
 }  // namespace vi_contact

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zipfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +16,25 @@ from numpy.typing import ArrayLike
 from vi_contact.errors import OptionError, TrajectoryFileError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.obstacles import from_numbers, to_numbers
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, JointKind, Loop, Motor, Pose, Spring
+from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import load_robot
 from vi_contact.simulation.simulator import Simulator, Snapshot
 from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions
 
+Part = TypeVar("Part", Loop, Motor, Spring)
+
 
 def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None) -> None:
-    """Writes the state of a simulator and the torques of its next step to an .npz file."""
+    """Writes the state of a simulator and the torques of its next step to an .npz file.
+
+    The robot is its URDF file, with loops, motors and springs as they are now.
+    """
+    if not sim.robot.path:
+        raise OptionError(
+            f"robot '{sim.robot.name}' comes from no file: its steps cannot be written for a replay"
+        )
     if sim.contact is not None or sim.events:
         raise OptionError("only steps by time stepping can be written, not those with events")
     ground = {} if sim.ground is None else {f"ground_{k}": v for k, v in asdict(sim.ground).items()}
@@ -31,6 +44,10 @@ def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None)
     np.savez_compressed(
         Path(path),
         robot_path=sim.robot.path,
+        robot_print=_fingerprint(sim.robot),
+        loops=_to_json(sim.robot.loops),
+        motors=_to_json(sim.robot.motors),
+        springs=_to_json(sim.robot.springs),
         solver=sim.solver,
         free_base=bool(sim.robot.joint_names) and sim.robot.joint_names[0].endswith("root_joint"),
         time_step=sim.time_step,
@@ -46,6 +63,35 @@ def save_failure(sim: Simulator, path: str | Path, tau: ArrayLike | None = None)
     )
 
 
+def _to_json(parts: Iterable[Loop | Motor | Spring]) -> str:
+    return json.dumps([asdict(part) for part in parts], default=lambda array: array.tolist())
+
+
+def _from_json(kind: type[Part], text: str) -> tuple[Part, ...]:
+    def value(key: str, given: Any) -> Any:
+        if isinstance(given, dict):
+            return Pose(np.array(given["p"]), np.array(given["quat_xyzw"]))
+        if key == "links":
+            return tuple(given)
+        if key == "kind":
+            return JointKind(given)
+        return np.array(given) if isinstance(given, list) else given
+
+    return tuple(
+        kind(**{key: value(key, given) for key, given in part.items()}) for part in json.loads(text)
+    )
+
+
+def _fingerprint(robot: Robot) -> str:
+    """Of all that the file says about the motion: bodies, joints and contacts."""
+    parts = [asdict(body) for body in robot.bodies]
+    parts += [asdict(joint) for joint in robot.joints]
+    parts += [asdict(mimic) for mimic in robot.mimics]
+    parts += [asdict(contact) for contact in robot.contacts]
+    text = json.dumps(parts, default=lambda array: array.tolist())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _with_prefix(values: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
 
@@ -59,6 +105,15 @@ def load_failure(path: str | Path) -> tuple[Simulator, Array]:
             str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
         )
         collides = str(values["self_collision"])
+        robot = robot.with_parts(
+            _from_json(Loop, str(values["loops"])),
+            _from_json(Motor, str(values["motors"])),
+            _from_json(Spring, str(values["springs"])),
+        )
+        if _fingerprint(robot) != str(values["robot_print"]):
+            raise TrajectoryFileError(
+                f"{path} was written with another robot than {values['robot_path']} is now"
+            )
         ground = _with_prefix(values, "ground_")
         solver = str(values["solver"])
         kind = IpoptOptions if solver == "ipopt" else SolverOptions

@@ -528,13 +528,18 @@ class IpoptStepper:
         }  # fmt: skip
 
     def _bounces(self, solution: Solution, h: float) -> Array:
-        """(contacts,) gap to reach: g(q1) >= g(q0) - e h u for those that close and come fast."""
+        """(contacts,) gap to reach, for those that close and come fast.
+
+        g(q1) >= g0 + h (w - h a / 2) with w^2 = e^2 (u^2 + 2 a g0) - 2 a g0, u the normal velocity
+        at the left node and a gravity towards the ground.
+        """
         points, memory = self._points, self._memory
         v = np.empty(self._robot.nv)
         self._books.get_v(v)
         state = self._robot.to_maximal(memory.q, v)
         gaps, targets = points.gaps(memory.poses), np.zeros(points.count)
         slowest = BOUNCE_THRESHOLD * float(np.linalg.norm(self._gravity)) * h
+        pull = -float(points.normal @ self._gravity)
         for k in solution.contacts:
             body = points.bodies[k]
             spin = np.cross(state.w_WB_B[body], points.p_BC[k])
@@ -542,5 +547,7 @@ class IpoptStepper:
             u = float(points.normal @ (state.v_WB[body] + R_WB @ spin))
             comes = k in solution.closed and not memory.contacts[k, 0] > 0.0
             if comes and u < -slowest:
-                targets[k] = max(0.0, gaps[k] - self._restitution * h * u)
+                fall = 2.0 * pull * gaps[k]
+                w = np.sqrt(max(0.0, self._restitution**2 * (u * u + fall) - fall))
+                targets[k] = max(0.0, gaps[k] + h * (w - 0.5 * h * pull))
         return targets

@@ -78,6 +78,12 @@ def pack(
                 f"joint '{joint.name}' is {joint.kind.name.lower()} and has rotor inertia; only "
                 "revolute, prismatic and spherical joints can: set model.armature to zero there"
             )
+        if joint_limits and joint.nv > 1 and np.any(joint.friction):
+            raise UnsupportedJointError(
+                f"joint '{joint.name}' is {joint.kind.name.lower()} and has Coulomb friction; only "
+                "joints with one coordinate can: set model.upperDryFrictionLimit to zero there, or "
+                "leave out friction and limits with joint_limits=False"
+            )
         link_numbers.append(
             [
                 joint.parent, int(joint.kind), joint.nv, joint.idx_v, joint.idx_q,
