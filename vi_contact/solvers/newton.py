@@ -56,7 +56,7 @@ class SolverOptions:
     """
     max_iterations: int = 30
     """Newton iterations; smooth motion needs one to three."""
-    max_halvings: int = 7
+    max_halvings: int = 10
     """A step that does not converge is taken in halves, those in halves again, up to so often.
 
     Zero turns it off: such a step then fails at once.
