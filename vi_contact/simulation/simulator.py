@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,10 +35,9 @@ from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
-from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.events import Event
 from vi_contact.simulation.hybrid import Drive, HybridMotion, Log, Node
-from vi_contact.simulation.ledger import Ledger
+from vi_contact.simulation.record import ProgressBar, Record
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.simulation.viewing import Viewer
@@ -408,10 +406,10 @@ class Simulator:
             if viewer:
                 viewer.finish(trajectory)
             return trajectory
-        record = _Record(self.robot, steps)
+        record = Record(self.robot, steps)
         start = clock.perf_counter()
         first_time = self._state.time
-        bar = _ProgressBar(steps) if progress else None
+        bar = ProgressBar(steps) if progress else None
         if callable(controller) and hasattr(controller, "reset"):
             controller.reset()
         done, report = 0, (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
@@ -469,7 +467,7 @@ class Simulator:
         wrenches: Array | None,
     ) -> Trajectory:
         start, first = clock.perf_counter(), self._state
-        log, bar = Log(first.q, first.v), _ProgressBar(steps) if progress else None
+        log, bar = Log(first.q, first.v), ProgressBar(steps) if progress else None
         if callable(controller) and hasattr(controller, "reset"):
             controller.reset()
         status, stop, done = Status.CONVERGED, False, 0
@@ -489,7 +487,7 @@ class Simulator:
                 shown[0].show(self._state, np.insert(touches, 0, done - 1.0, axis=1))
             if bar:
                 bar.show(done)
-        return _Record.of_log(self.robot, log).trajectory(
+        return Record.of_log(self.robot, log).trajectory(
             self,
             len(log.parts),
             first.time,
@@ -572,142 +570,6 @@ class Simulator:
         return StepFailedError(self._state.time, status.name, report[2], advice)
 
 
-class _Record:
-    """Arrays that a run fills."""
-
-    def __init__(self, robot: Robot, steps: int) -> None:
-        self.q = np.empty((steps + 1, robot.nq))
-        self.v = np.empty((steps + 1, robot.nv))
-        self.tau = np.zeros((steps, robot.nu))
-        self.tau_command = np.zeros((steps, robot.nu))
-        self.works = np.empty((steps, 6))
-        self.counts = np.empty((steps, 5))
-        self.touches: list[Array] = []
-        self.body_gaps: list[Array] = []
-
-    @staticmethod
-    def of_log(robot: Robot, log: Log) -> _Record:
-        """The same arrays from the parts of a motion with events."""
-        record = _Record(robot, len(log.parts))
-        record.q[0], record.v[0] = log.q, log.v
-        for k, part in enumerate(log.parts):
-            record.q[k + 1], record.v[k + 1], record.tau[k] = part.q, part.v, part.tau
-            record.works[k], record.counts[k] = part.works, part.counts
-            if part.command is not None:
-                record.tau_command[k] = part.command
-            if len(part.touches):
-                steps = np.full((len(part.touches), 1), float(k))
-                record.touches.append(np.hstack([steps, part.touches]))
-        return record
-
-    def run(
-        self,
-        stepper: Stepper,
-        first: int,
-        count: int,
-        tau: Array | None,
-        wrenches: Array | None,
-    ) -> tuple[int, Report]:
-        nodes, steps = slice(first, first + count + 1), slice(first, first + count)
-        result = stepper.run(
-            count, tau, False, wrenches, self.q[nodes], self.v[nodes], self.tau[steps],
-            self.works[steps], self.counts[steps],
-        )  # fmt: skip
-        touches = stepper.log()
-        if len(touches):
-            touches[:, 0] += first
-            self.touches.append(touches)
-        gaps = stepper.gap_log()
-        if len(gaps):
-            gaps[:, 0] += first
-            self.body_gaps.append(gaps)
-        return result
-
-    def last_touches(self, step: int) -> Array:
-        """(M, 6) rows of the contacts that touched in a step just done."""
-        rows = self.touches[-1] if self.touches else np.zeros((0, 6))
-        return rows[rows[:, 0] == step]
-
-    def trajectory(
-        self,
-        sim: Simulator,
-        done: int,
-        first_time: float,
-        status: Status,
-        wall_time: float,
-        log: Log | None = None,
-    ) -> Trajectory:
-        nodes, count = done + 1, len(sim.robot.bodies)
-        q, v = self.q[:nodes].copy(), self.v[:nodes].copy()
-        scalars, poses = np.empty((nodes, 9)), np.empty((nodes, count, 7))
-        velocities = np.empty((nodes, count, 6))
-        sim._observer.observe(q, v, scalars, poses, velocities)
-        works = [column.copy() for column in self.works[:done].T]
-        motor, external, damping, integration, friction, impact = map(read_only, works)
-        kinetic, potential = scalars[:, 0].copy(), scalars[:, 1].copy()
-        change: Array = np.diff(kinetic + potential)
-        time: Array = first_time + sim.time_step * np.arange(nodes, dtype=np.float64)
-        if log is not None:
-            time = np.array([first_time, *(part.node.time for part in log.parts)])
-        ledger = Ledger(
-            motor=motor,
-            external=external,
-            damping=damping,
-            friction=friction,
-            impact=impact,
-            integration=integration,
-            change=read_only(change),
-        )
-        return Trajectory(
-            robot_name=sim.robot.name,
-            robot_file=sim.robot.file,
-            body_names=tuple(body.name for body in sim.robot.bodies),
-            time_step=sim.time_step,
-            time=read_only(time),
-            q=read_only(q),
-            v=read_only(v),
-            tau=read_only(self.tau[:done].copy()),
-            tau_command=read_only(self.tau_command[:done].copy()),
-            kinetic=read_only(kinetic),
-            potential=read_only(potential),
-            linear_momentum=read_only(scalars[:, 3:6].copy()),
-            angular_momentum=read_only(scalars[:, 6:].copy()),
-            constraint_error=read_only(scalars[:, 2].copy()),
-            p_WB=read_only(poses[:, :, :3].copy()),
-            quat_WB_xyzw=read_only(poses[:, :, 3:].copy()),
-            v_WB=read_only(velocities[:, :, :3].copy()),
-            w_WB_B=read_only(velocities[:, :, 3:].copy()),
-            ledger=ledger,
-            contacts=self._contacts(sim, done, poses),
-            methods=read_only(self.counts[:done, 3].astype(int)),
-            iterations=read_only(self.counts[:done, 0].astype(int)),
-            parts=read_only(self.counts[:done, 1].astype(int)),
-            residuals=read_only(self.counts[:done, 4].copy()),
-            status=status,
-            wall_time=wall_time,
-            robot_path=sim.robot.path,
-            robot=sim.robot,
-            occurrences=tuple(log.occurrences) if log is not None else (),
-        )
-
-    def _contacts(self, sim: Simulator, done: int, poses: Array) -> ContactTable:
-        contacts = sim.robot.contacts if sim.ground is not None else ()
-        touches = np.concatenate(self.touches) if self.touches else np.zeros((0, 6))
-        gaps = np.concatenate(self.body_gaps) if self.body_gaps else np.zeros((0, 3))
-        gaps[:, 1] += len(contacts)
-        return ContactTable(
-            names=(*(contact.name for contact in contacts), *sim.body_pairs.names),
-            bodies=read_only(np.array([float(contact.body) for contact in contacts])),
-            points=read_only(np.array([contact.p_BC for contact in contacts]).reshape(-1, 3)),
-            radii=read_only(np.array([contact.radius for contact in contacts])),
-            plane=read_only(sim.ground.numbers[:4] if sim.ground else np.zeros(4)),
-            touches=read_only(touches[touches[:, 0] < done]),
-            body_gaps=read_only(gaps[gaps[:, 0] <= done]),
-            p_WB=read_only(poses[:, :, :3].copy()),
-            quat_WB_xyzw=read_only(poses[:, :, 3:].copy()),
-        )
-
-
 def check_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     """Obstacles of different names, or an error; a single one need not be in a list."""
     listed = (obstacles,) if isinstance(obstacles, Obstacle) else tuple(obstacles)
@@ -719,25 +581,6 @@ def check_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
         if names.count(name) > 1:
             raise ObstacleError(f"two obstacles are called '{name}'; give each its own name")
     return listed
-
-
-class _ProgressBar:
-    """One line on the standard error stream."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self.shown = -1
-
-    def show(self, done: int) -> None:
-        percent = 100 * done // self.steps
-        if percent == self.shown:
-            return
-        self.shown = percent
-        end = "\n" if done == self.steps else ""
-        sys.stderr.write(
-            f"\r[{'#' * (percent // 4):<25}] {percent:3d} % of {self.steps} steps{end}"
-        )
-        sys.stderr.flush()
 
 
 def check_time_step(time_step: float) -> float:
