@@ -7,6 +7,7 @@
 
 #include "books.hpp"
 #include "contact_step.hpp"
+#include "joint_forces.hpp"
 
 namespace vi_contact {
 
