@@ -407,15 +407,17 @@ def to_qacc(robot: vc.Robot, q: Array, v: Array, a: Array) -> Array:
 
 
 # ------------------------------------------------------------------------- chains and timing
-def chain_urdf(links: int) -> str:
-    """URDF of a serial chain hanging from the world; axes alternate between y and x.
+def chain_urdf(links: int, hanging: bool = True) -> str:
+    """URDF of a serial chain, hanging from the world or free; axes alternate between y and x.
 
     Links are rods of 0.2 m, 20 mm radius and 0.5 kg; joints have no limits, damping or friction.
     """
     length, radius, mass = 0.2, 0.02, 0.5
     across = mass * (3.0 * radius**2 + length**2) / 12.0
     along = mass * radius**2 / 2.0
-    parts = [f'<robot name="chain_{links}">', '  <link name="world"/>']
+    parts = [f'<robot name="chain_{links}">']
+    if hanging:
+        parts.append('  <link name="world"/>')
     for i in range(links):
         parent, z = ("world", 0.0) if i == 0 else (f"link_{i - 1}", -length)
         axis = "0 1 0" if i % 2 == 0 else "1 0 0"
@@ -426,7 +428,10 @@ def chain_urdf(links: int) -> str:
       <mass value="{mass}"/>
       <inertia ixx="{across}" iyy="{across}" izz="{along}" ixy="0" ixz="0" iyz="0"/>
     </inertial>
-  </link>
+  </link>""")
+        if i == 0 and not hanging:
+            continue
+        parts.append(f"""\
   <joint name="joint_{i}" type="revolute">
     <parent link="{parent}"/>
     <child link="link_{i}"/>
@@ -437,11 +442,11 @@ def chain_urdf(links: int) -> str:
     return "\n".join([*parts, "</robot>", ""])
 
 
-def load_chain(links: int) -> vc.Robot:
+def load_chain(links: int, hanging: bool = True) -> vc.Robot:
     """The robot of `chain_urdf`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"chain_{links}.urdf"
-        path.write_text(chain_urdf(links))
+        path.write_text(chain_urdf(links, hanging))
         return vc.load_robot(path)
 
 

@@ -53,8 +53,10 @@ struct Work {
 };
 
 // A factorisation is used again, in the same step or the next ones, while an iteration with it is
-// expected to be the last, or divides the residual by this.
+// expected to be the last, or divides the residual by the first of these. What an old one will do
+// is what it did last time, at most the second.
 inline constexpr double fall_to_keep_factors = 50.0;
+inline constexpr double most_fall = 1e4;
 
 // A Newton step is halved at most so often; after that it is taken as it is.
 inline constexpr int most_halvings = 8;
@@ -157,7 +159,7 @@ class Stepper {
   // The whole state as numbers: coordinates, momenta, what the predictor knows of the last steps,
   // the step of the last factorisation, and what contacts and joints remember.
   int state_size() const {
-    return 3 * model_.nc + 2 * model_.nv + 36 * model_.dense + predictor_.state_size() + 2 +
+    return 3 * model_.nc + 2 * model_.nv + 36 * model_.dense + predictor_.state_size() + 3 +
            laws_.state_size();
   }
 
@@ -169,6 +171,7 @@ class Stepper {
     put(chord_of_.x0), put(chord_of_.x1), put(chord_.kappa);
     for (const Matrix6& kappa : chord_.kappa_dense) out = std::copy_n(kappa.data(), 36, out);
     *out++ = chord_of_.h;
+    *out++ = chord_of_.fall;
     *out++ = energy_;
     laws_.get_state(out);
   }
@@ -187,6 +190,7 @@ class Stepper {
       in += 36;
     }
     chord_of_.h = *in++;
+    chord_of_.fall = *in++;
     chord_is_old_ = true;
     energy_ = *in++;
     laws_.set_state(in);
@@ -200,6 +204,7 @@ class Stepper {
     normalise_quaternions();
     laws_.forget();
     chord_of_.h = 0.0;
+    chord_of_.fall = fall_to_keep_factors;
     load_frames();
     apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
     energy_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
@@ -650,10 +655,12 @@ class Stepper {
     Elimination& tree = closure_.size() == 0 ? chord_ : tree_;
     bool factored = closure_.size() == 0 && have_chord();
     int halvings = 0;
+    bool kept = false;
     for (int iteration = 0;; ++iteration) {
       const bool turns_exist = evaluate();
       report.iterations = iteration;
       const double size = residual_size();
+      if (kept) learn_fall(last, size);
       if (turns_exist && size <= 1.0) {
         report.status = Status::converged;
         return;
@@ -663,13 +670,18 @@ class Stepper {
         report.body = fastest_body();
         return;
       }
-      // A trial that is no better is taken back half way.
+      // A trial that is no better is taken back: half way, or, with an old factorisation, whole.
       const bool worse = !turns_exist || !(size < last);
       if (iteration > 0 && worse && halvings < most_halvings) {
+        x1_ = trial_;
+        if (kept && closure_.size() == 0) {
+          factored = kept = false;
+          last = infinity;
+          continue;
+        }
         ++halvings;
         dq_ *= 0.5;
         if (closure_.size() > 0) closure_.halve_step();
-        x1_ = trial_;
         move();
         continue;
       }
@@ -686,9 +698,9 @@ class Stepper {
         report.status = Status::not_finite;
         return;
       }
-      const bool keep =
-          factored && size < (iteration > 0 ? last / fall_to_keep_factors : fall_to_keep_factors);
-      if (!keep) {
+      const double fall = iteration > 0 ? last / size : chord_of_.fall;
+      kept = factored && (size < fall || (iteration > 0 && fall > fall_to_keep_factors));
+      if (!kept) {
         set_joint_tangents(tree);
         factored = tree.factor_step(frames0_, frames1_, turns_, inverse_h_) &&
                    (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, closure_.size()));
@@ -713,18 +725,26 @@ class Stepper {
   // Which step chord_ is the Newton matrix of; a part of the state, as the next steps depend on it.
   struct ChordState {
     VectorX x0, x1;
-    double h = 0.0;  // zero if there is none
+    double h = 0.0;                      // zero if there is none
+    double fall = fall_to_keep_factors;  // by what an iteration with it divided the residual
   };
+
+  // Residuals far below what is accepted are round-off and say the least that a fall was.
+  void learn_fall(double before, double after) {
+    const double fall = std::min(std::max(1.0, before / after), most_fall);
+    if (after > 0.05 || fall > chord_of_.fall) chord_of_.fall = fall;
+  }
 
   void note_chord(bool factored) {
     chord_of_.h = factored ? h_ : 0.0;
+    chord_of_.fall = std::min(2.0 * chord_of_.fall, most_fall);  // it may be better than the last
     chord_of_.x0 = x0_, chord_of_.x1 = x1_;
     chord_is_old_ = false;
   }
 
   // Whether chord_ can be used; after `set_state` it is factored anew.
   bool have_chord() {
-    if (!(chord_of_.h > 0.0)) return false;
+    if (chord_of_.h != h_) return false;
     if (chord_is_old_) {
       Frames left(model_.size()), right(model_.size());
       std::vector<Turn> turns(model_.size());
@@ -754,6 +774,18 @@ class Stepper {
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) inertias_[link.v + j] = tree_.inertia(link, j);
     }
+    set_levers(frames);
+  }
+
+  // levers_: sum of mass times distance of what each joint carries, for the round-off of momenta.
+  void set_levers(const Frames& frames) {
+    levers_.setZero(model_.size());
+    for (int i = 0; i < model_.size(); ++i) {
+      const Vector3 centre = frames[i].p + frames[i].c;
+      for (int j = i; j != world; j = model_.links[j].parent) {
+        levers_[j] += model_.links[i].mass * (centre - frames[j].p).norm();
+      }
+    }
   }
 
   // Residuals accepted in this step: a small momentum, or what is a small velocity beside 1 m/s or
@@ -767,10 +799,14 @@ class Stepper {
     }
     const double fastest = inverse_h_ * largest(predictor_.last());
     const double velocity = settings_.velocity_tolerance * (1.0 + fastest);
-    const double momentum =
-        std::max(settings_.momentum_tolerance, 1e-15 * model_.mass * reach_ * inverse_h_);
-    for (int j = 0; j < model_.nv; ++j) {
-      inverse_tolerance_[j] = 1.0 / std::max(momentum, velocity * inertias_[j]);
+    const double round_off = 1e-15 * reach_ * inverse_h_;
+    const double momentum = std::max(settings_.momentum_tolerance, round_off * model_.mass);
+    for (int i = 0; i < model_.size(); ++i) {
+      const Link& link = model_.links[i];
+      const double floor = std::max(momentum, round_off * levers_[i]);
+      for (int j = link.v; j < link.v + link.nv; ++j) {
+        inverse_tolerance_[j] = 1.0 / std::max(floor, velocity * inertias_[j]);
+      }
     }
   }
 
@@ -975,8 +1011,8 @@ class Stepper {
   std::vector<Wrench> f_, half_, spring0_, spring1_;
   VectorX x0_, x1_, trial_, p0_, p1_;
   Predictor predictor_;
-  VectorX r_, inertias_, inverse_tolerance_, dq_, v_before_, v_after_, torque_, tau_, saturated_,
-      saved_;
+  VectorX r_, inertias_, levers_, inverse_tolerance_, dq_, v_before_, v_after_, torque_, tau_,
+      saturated_, saved_;
   Work work_;
   bool was_split_ = false;
   VectorX left_, right_, carried_;  // for the books, see there
