@@ -168,7 +168,8 @@ def work_precision(name: str, robot: vc.Robot, speed: float, span: float) -> Non
     print("|---|---|---|---|---|")
     for h in (0.01, 0.005, 0.002, 0.001):
         steps = round(span / h)
-        took, last, loop, _ = min(our_time(robot, q, v, h, steps, False) for _ in range(5))
+        runs = (our_time(robot, q, v, h, steps, False) for _ in range(5))
+        took, last, loop, _ = min(runs, key=lambda run: run[0])
         error = np.abs(pin.difference(robot.model, reference, last)).max()
         print(f"| ours | {h} | {error:.1e} | {loop:.0e} | {1e-3 * took / h:.3f} |")
     for integrator in ("Euler", "implicitfast", "RK4"):

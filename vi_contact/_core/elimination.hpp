@@ -65,6 +65,7 @@ class Elimination {
   explicit Elimination(const Model& model)
       : model_(model),
         pivots_(model.size()),
+        filled_(model.size()),
         dense_(model.dense),
         g_(model.size()),
         xi_(model.size()),
@@ -90,6 +91,7 @@ class Elimination {
 
   const Model& model_;
   std::vector<Pivot> pivots_;
+  std::vector<char> filled_;  // whether K of the link holds a part of the sum yet
   std::vector<DensePivot> dense_;
   std::vector<Vector6> g_, xi_;
   VectorX y_;
@@ -178,14 +180,15 @@ class Elimination {
  private:
   void begin(const Frames& left, const Frames& right) {
     left_ = &left, right_ = &right;
-    for (Pivot& pivot : pivots_) pivot.K.setZero();
-    for (int i : stiff_links_) pivots_[i].K = stiff_[i];
+    std::fill(filled_.begin(), filled_.end(), false);
+    for (int i : stiff_links_) pivots_[i].K = stiff_[i], filled_[i] = true;
   }
 
   // D moved from the centre of mass to the link's origin:
   //   [m I, -m [c1]x; m [c0]x, D - m [c0]x [c1]x],   -[b]x [c1]x = (b.c1) I - c1 b'
   void add_body(int i, double m, const Matrix3& D) {
     Matrix6& K = pivots_[i].K;
+    if (!filled_[i]) K.setZero();
     const Vector3& c1 = (*right_)[i].c;
     const Vector3 a = m * c1, b = m * (*left_)[i].c;
     const double bc = b.dot(c1);
@@ -270,13 +273,16 @@ class Elimination {
       B(1, j) += r.z() * x - r.x() * z;
       B(2, j) += r.x() * y - r.y() * x;
     }
+    const bool filled = filled_[link.parent];
+    const auto add = [filled](double& sum, double value) { sum = filled ? sum + value : value; };
     for (int j = 0; j < 3; ++j) {
       for (int k = j; k < 3; ++k) {
-        P(k, j) += K(k, j);
-        P(3 + k, 3 + j) += K(3 + k, 3 + j) - BX(j, k) - times_r(B, k, j);
+        add(P(k, j), K(k, j));
+        add(P(3 + k, 3 + j), K(3 + k, 3 + j) - BX(j, k) - times_r(B, k, j));
       }
-      for (int k = 0; k < 3; ++k) P(3 + k, j) += B(k, j);
+      for (int k = 0; k < 3; ++k) add(P(3 + k, j), B(k, j));
     }
+    filled_[link.parent] = true;
     return true;
   }
 
@@ -360,7 +366,12 @@ class Elimination {
       K(4, j) += r0.z() * x - r0.x() * z;
       K(5, j) += r0.x() * y - r0.y() * x;
     }
-    P += K;
+    if (filled_[model_.links[i].parent]) {
+      P += K;
+    } else {
+      P = K;
+      filled_[model_.links[i].parent] = true;
+    }
   }
 
   void up(int i, const double* r) {
