@@ -340,6 +340,64 @@ def test_ball_falls_on_a_closed_loop(tmp_path):
     assert trajectory.methods.max() == 0
 
 
+# ------------------------------------------------------------------------------ where forces act
+def torque(trajectory: vc.Trajectory, signs: dict[str, float], body: int) -> np.ndarray:
+    """(N, 3) of contact forces about a body's centre; signs: 1 where it is the first, else -1."""
+    table = trajectory.contacts
+    rows = np.arange(len(table.touches))
+    step, contact = table.touches[:, :2].astype(int).T
+    sign = np.array([signs.get(name, 0.0) for name in table.names])[contact]
+    lever = table.places(rows) - trajectory.p_WB[step, body]
+    total = np.zeros((len(trajectory), 3))
+    np.add.at(total, step, np.cross(lever, sign[:, None] * table.touches[:, 2:5]))
+    return total
+
+
+def test_forces_between_bodies_act_where_they_balance(tmp_path):
+    """A ball off the middle of a box, which stands on two blocks: no torque about either centre."""
+    scene = mechanism(tmp_path, a=('<box size="1 0.4 0.2"/>', 1.0), b=(SHAPES["sphere"], 2.0))
+    blocks = [
+        vc.Obstacle.box((0.1, 1.0, 0.5), (x, 0.0, 0.0), name=name)
+        for name, x in (("left", -0.4), ("right", 0.3))
+    ]
+    sim = vc.Simulator(scene, 0.01, ground=None, obstacles=blocks)
+    sim.reset(place([0.0, 0.0, 0.35], [0.2, 0.05, 0.55]))
+    trajectory = sim.run(0.2)
+    np.testing.assert_array_equal(trajectory.contacts.link_bodies[:3], [[0, 1], [0, -1], [0, -1]])
+    # the box carries 20 N m on a lever of 0.2 m; momentum tolerance over h
+    on_box = torque(trajectory, {"a/b": 1.0, "a/left": 1.0, "a/right": 1.0}, 0)
+    assert np.abs(on_box).max() < 1e-7
+    assert np.abs(torque(trajectory, {"a/b": 1.0}, 0)).max() > 3.0
+    assert np.abs(torque(trajectory, {"a/b": -1.0}, 1)).max() < 1e-7
+    # the ball rests on the top of the box, the box on the tops of the blocks
+    rows = np.flatnonzero(trajectory.contacts.touches[:, 0] == 10)
+    heights = {
+        trajectory.contacts.names[int(contact)]: place[2]
+        for contact, place in zip(
+            trajectory.contacts.touches[rows, 1], trajectory.contacts.places(rows), strict=True
+        )
+    }
+    expected = {"a/b": 0.45, "a/left": 0.25, "a/right": 0.25}
+    assert heights == pytest.approx(expected, abs=TOUCHING)
+
+
+def test_friction_acts_where_it_balances(tmp_path):
+    """A box that slides down an obstacle does not turn."""
+    angle = 0.3
+    n = np.array([np.sin(angle), 0.0, np.cos(angle)])
+    start = on_slope(0.1, angle)
+    plank = vc.Obstacle.box((40.0, 4.0, 1.0), -0.5 * n, start[3:], friction=0.2, name="plank")
+    sim = vc.Simulator(box(tmp_path), 0.01, ground=vc.Ground(height=-9.0), obstacles=[plank])
+    sim.reset(start)
+    trajectory = sim.run(0.5)
+    assert trajectory.contacts["body/plank"].sliding.all()
+    # friction alone turns by 0.4 N m; momentum tolerance over h
+    assert np.abs(torque(trajectory, {"body/plank": 1.0}, 0)).max() < 1e-7
+    rows = np.arange(len(trajectory.contacts.touches))
+    heights = trajectory.contacts.places(rows) @ n
+    np.testing.assert_allclose(heights, 0.0, atol=TOUCHING)
+
+
 # ------------------------------------------------------------------------------ input and output
 def test_files(tmp_path):
     table = vc.Obstacle.box((1.0, 1.0, 1.0), (0.0, 0.0, -0.5), name="table")
@@ -352,9 +410,16 @@ def test_files(tmp_path):
     sim.reset([0.0, 0.0, 0.12, *NO_TURN])
     trajectory = sim.run(0.2)
     trajectory.save(tmp_path / "run.npz")
-    again = vc.Trajectory.load(tmp_path / "run.npz").contacts["body/table"]
+    loaded = vc.Trajectory.load(tmp_path / "run.npz")
+    again = loaded.contacts["body/table"]
     np.testing.assert_array_equal(again.gap, trajectory.contacts["body/table"].gap)
     np.testing.assert_array_equal(again.force, trajectory.contacts["body/table"].force)
+    rows = np.arange(len(trajectory.contacts.touches))
+    np.testing.assert_array_equal(loaded.contacts.places(rows), trajectory.contacts.places(rows))
+    for mine, his in zip(loaded.obstacles, sim.obstacles, strict=True):
+        assert mine.name == his.name
+        [(_, mine_at)], [(_, his_at)] = mine.shapes, his.shapes
+        np.testing.assert_array_equal(mine_at.vector, his_at.vector)
     assert np.isinf(trajectory.contacts["body/pole"].gap).all()
     save_failure(sim, tmp_path / "step.npz")
     copy, _ = load_failure(tmp_path / "step.npz")

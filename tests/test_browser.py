@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 from matplotlib import image
-from pages import dropped_hopper
+from pages import MARBLE, dropped_hopper, pile_on_a_table
 from support import BUNDLED, example
 
 import vi_contact as vc
@@ -220,6 +220,61 @@ def test_forces_springs_and_trail_follow_the_time(open_page, report, drop):
     spring = page.evaluate("viContact.scene.springs[0].scale.z")
     assert 0.2 < spring < 0.4  # as long as the leg allows
     assert page.evaluate("viContact.player.trail.geometry.drawRange.count") == landed + 1
+
+
+def hidden(page, node):
+    """The picture without a node below the scene's root."""
+    show = f"on => {{ viContact.scene.node({node}).visible = on; "
+    show += "viContact.scene.viewer.set_dirty(); }"
+    page.evaluate(show, False)
+    without = picture(page)
+    page.evaluate(show, True)
+    return without
+
+
+def pixel(page, point):
+    """Row and column of a point in the picture."""
+    x, y, z = point
+    project = "p => viContact.scene.viewer.camera.position.clone().fromArray(p)"
+    project += ".project(viContact.scene.viewer.camera).toArray()"
+    right, up, _ = page.evaluate(project, [x, z, -y])  # meshcat's camera lives in axes with y up
+    box = page.locator("#scene canvas").bounding_box()
+    return 0.5 * (1.0 - up) * box["height"], 0.5 * (1.0 + right) * box["width"]
+
+
+def check_pile(page):
+    whole = picture(page)
+
+    def pixels(*node):
+        without = hidden(page, repr(node)[1:-1])
+        return np.nonzero(np.abs(whole - without).max(axis=2) > 0.02)
+
+    rows, columns = pixels("obstacles", "1 marble")
+    assert len(rows) > 500  # and round, so that its middle is that of its pixels
+    np.testing.assert_allclose([rows.mean(), columns.mean()], pixel(page, MARBLE), atol=4.0)
+    rows, columns = pixels("obstacles", "0 table")
+    farthest = min(pixel(page, (x, y, 0.5))[0] for x in (-0.5, 0.5) for y in (-0.5, 0.5))
+    assert len(rows) > 10_000 and rows.min() > farthest - 2.0  # below its far corner; its edge
+    rows, columns = pixels("forces")
+    red, green, blue = whole[rows, columns].mean(axis=0)
+    assert len(rows) > 300 and green > 1.5 * red and green > 1.5 * blue
+    # the ball's weight: arrows up and down from where it touches, in front of it and of the box
+    height, column = pixel(page, (0.05, 0.0, 0.7))
+    near = np.abs(columns - column) < 10
+    assert rows[near].min() < height - 20 and rows[near].max() > height + 20
+
+
+def test_obstacles_and_forces_of_links(open_page, tmp_path):
+    sim = pile_on_a_table(tmp_path)
+    file = sim.run(0.1).to_html(tmp_path / "pile.html")
+    page = open_page(f"file://{file}")
+    page.evaluate("viContact.player.seek(0.05)")
+    check_pile(page)
+    with vc.view(sim.robot, open_browser=False) as view:
+        page = open_page(view.url, offline=False)
+        sim.run(0.1, viewer=view)
+        page.wait_for_function("document.getElementById('clock').textContent === '0.200 s'")
+        check_pile(page)
 
 
 def test_light_and_dark(open_page, report):

@@ -437,7 +437,7 @@ def test_a_viewer_watches_a_run_with_events(capsys):
         def start(self, sim):
             return 5
 
-        def show(self, state, touches):
+        def show(self, state, touches, points):
             self.times.append(state.time)
             self.touches.append(touches)
 

@@ -1,14 +1,16 @@
 """Reports and plots of trajectories, as data; tests/test_browser.py looks at them in a browser."""
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import dropped_hopper, unpack
+from pages import dropped_hopper, pile_on_a_table, unpack
+from shapes import G
 
 import vi_contact as vc
-from vi_contact.viewer import report
+from vi_contact.viewer import forces, report
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,51 @@ def test_forces_stand_at_the_foot_while_it_touches(drop):
     np.testing.assert_array_equal(np.diff(first) > 0, touching)
     np.testing.assert_allclose(numbers[:, 3:], force[touching[:-1]], rtol=1e-6)
     np.testing.assert_allclose(numbers[:, 2], 0.0, atol=0.04)  # on the ground, or just above
+
+
+@pytest.fixture(scope="module")
+def pile(tmp_path_factory):
+    return pile_on_a_table(tmp_path_factory.mktemp("pile")).run(0.1)
+
+
+def test_forces_of_links_stand_where_they_touch(pile):
+    data = report.report_data(pile, pile.robot, False)
+    first, numbers = data["touches"]["first"], data["touches"]["numbers"]
+    assert np.diff(first).tolist() == [data["arrows"]] * 5 + [0]
+    for a, b in pairwise(first[1:-1]):  # the first step has half of gravity, from a node's rest
+        point, force = numbers[a:b, :3], numbers[a:b, 3:]
+        # forces of the solver's tolerance over h, in single precision
+        ball = np.abs(point - [0.05, 0.0, 0.7]).max(axis=1) < 1e-6
+        np.testing.assert_allclose(np.sort(force[ball, 2]), [-2 * G, 2 * G], rtol=1e-5)
+        np.testing.assert_allclose(point[~ball, 2], 0.5, atol=1e-6)
+        np.testing.assert_allclose(force[~ball].sum(axis=0), [0.0, 0.0, 3 * G], atol=1e-4)
+        assert len(force[~ball]) == 4
+        assert np.abs(point[~ball, :2]).max() == pytest.approx(0.2)
+    between = curves(data, "Contact forces between links")
+    np.testing.assert_allclose(between["a/b"]["y"][1:], 2 * G, rtol=1e-6)
+    np.testing.assert_allclose(between["a/table"]["y"][1:], 3 * G, rtol=1e-6)
+
+
+def test_saved_run_shows_its_obstacles_and_forces(pile, tmp_path):
+    pile.save(tmp_path / "run.npz")
+    loaded = vc.Trajectory.load(tmp_path / "run.npz")
+    pages = [unpack(report.report_page(run, pile.robot)) for run in (pile, loaded)]
+    for page in pages:
+        [table] = [c for c in page["commands"] if c["path"] == "/meshcat/obstacles/0 table/0"][1:]
+        assert table["matrix"][12:15] == [0.0, 0.0, 0.25]
+    numbers = [page["touches"]["numbers"] for page in pages]
+    assert len(numbers[0]) > 0
+    np.testing.assert_array_equal(*numbers)
+
+
+def test_split_steps_and_more_forces_than_can_be_shown():
+    touches = np.array([[3.0, 0.0, 0, 0, 1, 0], [3.0, 0.0, 0, 0, 2, 1], [3.0, 1.0, 0, 0, 4, 0]])
+    points = np.array([[1.0, 0, 0], [1.0, 0, 0], [2.0, 0, 0]])
+    pushes = forces.pushes(touches, points, np.array([[0.0, 1.0]]), 1)
+    expected = [[3, 1, 0, 0, 0, 0, 3], [3, 2, 0, 0, 0, 0, 4], [3, 2, 0, 0, 0, 0, -4]]
+    np.testing.assert_array_equal(pushes, expected)
+    many = np.column_stack([np.zeros((100, 5)), np.arange(100.0)])
+    np.testing.assert_array_equal(forces.largest(many)[:, 5], np.arange(99, 35, -1))
 
 
 def test_motor_envelope_holds_the_torques(drop):

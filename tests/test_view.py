@@ -1,5 +1,6 @@
 """The view, without a browser; tests/test_browser.py looks at its pages."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -8,6 +9,8 @@ import urllib.request
 
 import numpy as np
 import pytest
+from pages import MARBLE, pile_on_a_table, unpack
+from shapes import G
 
 import vi_contact as vc
 
@@ -63,6 +66,39 @@ def test_motion_is_the_same_with_and_without_a_view(robot):
         with view(robot, realtime=realtime) as shown:
             watched = vc.Simulator(robot).run(0.3, viewer=shown)
         assert np.array_equal(plain.q, watched.q)
+
+
+def test_obstacles_and_forces_of_links_are_shown(tmp_path):
+    sim = pile_on_a_table(tmp_path)
+    with view(sim.robot) as shown:
+        before = unpack(shown.page())
+        sim.run(0.1, viewer=shown)
+        page, picture = unpack(shown.page()), json.loads(shown._picture)
+        assert shown._edition == 2
+        sim.run(0.1, viewer=shown)
+        assert shown._edition == 2  # the same obstacles: no page anew
+    assert [command["path"] for command in before["commands"] if "obst" in command["path"]] == []
+    placed = {c["path"]: c["matrix"] for c in page["commands"] if c["type"] == "set_transform"}
+    assert placed["/meshcat/obstacles/0 table/0"][12:15] == [0.0, 0.0, 0.25]
+    assert placed["/meshcat/obstacles/1 marble/0"][12:15] == list(MARBLE)
+    touches = np.array(picture["touches"]).reshape(-1, 6)
+    # four corners on the table, and the ball and the box push each other
+    assert len(touches) == 6 <= page["arrows"]
+    ball = touches[touches[:, 2] > 0.6]
+    np.testing.assert_allclose(ball[:, :3], [[0.05, 0.0, 0.7]] * 2, atol=1e-9)
+    np.testing.assert_allclose(np.sort(ball[:, 5]), [-2 * G, 2 * G], rtol=1e-6)
+    np.testing.assert_allclose(touches[:, 5].sum(), 3 * G, rtol=1e-6)
+
+
+def test_page_that_was_changed_while_it_opened_is_loaded_again(tmp_path):
+    sim = pile_on_a_table(tmp_path)
+    with view(sim.robot) as shown:
+        old = unpack(shown.page())["edition"]
+        sim.run(0.1, viewer=shown)  # before the page listens
+        new = unpack(shown.page())["edition"]
+        for edition, expected in ((old, b'data: {"reload": true}'), (new, b'data: {"time": 0.1')):
+            with urllib.request.urlopen(f"{shown.url}stream/{edition}") as stream:
+                assert stream.readline().startswith(expected)
 
 
 def test_recording_slows_a_run_by_less_than_a_fifth(robot):

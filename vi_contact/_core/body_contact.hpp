@@ -50,6 +50,7 @@ class BodyContacts {
     Rows3 left_A, left_B;    // their angular parts, with the sign of each body
     Rows3 right_A, right_B;  // at the right node
     Vector3 a0, b0;          // points of the features at the left node
+    Vector3 point;           // where the impulse acts
     double gap0 = 0.0;
     Vector3 mean = Vector3::Zero();  // velocity over the step, for the ledger
     int row = -1;                    // in the coupled system
@@ -451,7 +452,7 @@ class BodyContacts {
       const bool slid = !sticks && moved(c).tail<2>().norm() > visible_slip;
       const Vector3 on_B = c.D.transpose() * c.impulse();
       const Vector3 on_first = c.f.swapped ? on_B : Vector3(-on_B);
-      touches.push_back({first + model_.pairs[c.f.pair].name, on_first, slid});
+      touches.push_back({first + model_.pairs[c.f.pair].name, on_first, slid, c.point});
     }
     return kept != memory.size() || kept != before_.size();
   }
@@ -613,6 +614,7 @@ class BodyContacts {
     const Frame &A = frame_of(c.f.A, frames0), &B = frame_of(c.f.B, frames0);
     const Gap gap = gap_between(c.f, A, B);
     c.gap0 = gap.g;
+    c.point = gap.point;
     c.D.row(0) = gap.n;
     c.D.bottomRows<2>() = normal_plane(gap.n);
     c.a0 = A.p + A.R * c.f.a, c.b0 = B.p + B.R * c.f.b;

@@ -408,11 +408,13 @@ class Contacts {
     for (Near& c : near) load(c, factor);
   }
 
-  // What touched since the last `begin_log`: contact, world impulse, whether it slid.
+  // What touched in the last step: contact, world impulse, whether it slid; between two links also
+  // the place at the left node.
   struct Touch {
     int index;
     Vector3 impulse;
     bool sliding;
+    Vector3 point = Vector3::Zero();
   };
   std::vector<Touch> touches;
 

@@ -9,6 +9,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -229,6 +230,18 @@ Table touch_log(const OwningStepper& s) {
   return table;
 }
 
+// Rows (step, point) of the touches of two links in that log.
+Table point_log(const OwningStepper& s) {
+  const int first = s.stepper.ground_contacts();
+  const auto links = [&](const LoggedTouch& t) { return t.touch.index >= first; };
+  Table table(std::count_if(s.log.begin(), s.log.end(), links), 4);
+  int row = 0;
+  for (const LoggedTouch& t : s.log) {
+    if (links(t)) table.row(row++) << t.step, t.touch.point.transpose();
+  }
+  return table;
+}
+
 // Rows (node, pair of links, gap) of the last run; pairs that are far apart are left out.
 Table gap_log(const OwningStepper& s) {
   Table table(s.gaps.size(), 3);
@@ -327,6 +340,7 @@ NB_MODULE(_compiled, m) {
       .def("deepest_contact", [](const OwningStepper& s) { return s.stepper.deepest_contact(); })
       .def("touches", &touches)
       .def("log", &touch_log)
+      .def("point_log", &point_log)
       .def("gap_log", &gap_log)
       .def("body_gaps", [](OwningStepper& s) { return s.stepper.body_gaps(); })
       .def("fastest_rotation",

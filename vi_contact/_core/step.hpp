@@ -393,6 +393,8 @@ class Stepper {
   // Depth of the deepest contact below the ground at the node [m], and which.
   std::pair<double, int> deepest_contact() const { return laws_.contacts.deepest(frames0_); }
   const std::vector<Contacts::Touch>& touches() const { return laws_.contacts.touches; }
+  // Touches of two links are numbered from here on.
+  int ground_contacts() const { return laws_.contacts.size(); }
 
   // Smallest gap of each pair of links that are near at the node: (name, gap).
   const std::vector<std::pair<int, double>>& body_gaps() {

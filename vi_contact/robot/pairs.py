@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import coal
@@ -56,6 +57,14 @@ class BodyPairs:
 
     def __bool__(self) -> bool:
         return bool(self.pairs)
+
+    @cached_property
+    def bodies(self) -> Array:
+        """(P, 2) first and second body of each name; WORLD for an obstacle or a fixed link."""
+        bodies = np.empty((len(self.names), 2))
+        for a, b, _, name in self.pairs:
+            bodies[name] = self.shapes[a].body, self.shapes[b].body
+        return bodies
 
     def separator(self) -> Separator:
         """Distances of the pairs."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vi_contact.errors import ContactNotFoundError
 from vi_contact.robot.maximal import rotation_matrices
@@ -48,6 +49,10 @@ class ContactTable(Mapping[str, ContactRecord]):
     """(4,) unit normal and height of the ground."""
     touches: Array
     """(M, 6) rows: step, contact, force in world axes, sliding."""
+    link_points: Array
+    """(L, 4) rows: step, point in the world at its start [m]; of the touches of links, in order."""
+    link_bodies: Array
+    """(P, 2) the bodies of links that may touch, WORLD for an obstacle."""
     body_gaps: Array
     """(K, 3) rows: node, contact, gap of two links."""
     p_WB: Array
@@ -80,6 +85,20 @@ class ContactTable(Mapping[str, ContactRecord]):
         R_WB = rotation_matrices(self.quat_WB_xyzw[:, body])
         p_WC = self.p_WB[:, body] + R_WB @ self.points[contact]
         return np.asarray(p_WC @ self.plane[:3] - self.plane[3] - self.radii[contact])
+
+    def places(self, rows: NDArray[np.intp]) -> Array:
+        """(K, 3) where touches of given rows act, at the start of their steps, world axes [m]."""
+        step, contact = self.touches[rows, :2].astype(int).T
+        places = np.empty((len(rows), 3))
+        ground = contact < len(self.bodies)
+        number = np.cumsum(self.touches[:, 1] >= len(self.bodies)) - 1  # among those of links
+        places[~ground] = self.link_points[number[rows[~ground]], 1:]
+        step, contact = step[ground], contact[ground]
+        body = self.bodies[contact].astype(int)
+        R_WB = rotation_matrices(self.quat_WB_xyzw[step, body])
+        p_WC = self.p_WB[step, body] + np.einsum("kij,kj->ki", R_WB, self.points[contact])
+        places[ground] = p_WC - self.radii[contact, None] * self.plane[:3]
+        return places
 
     @cached_property
     def _index(self) -> dict[str, int]:

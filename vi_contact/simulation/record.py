@@ -32,6 +32,7 @@ class Record:
         self.works = np.empty((steps, 6))
         self.counts = np.empty((steps, 5))
         self.touches: list[Array] = []
+        self.link_points: list[Array] = []
         self.body_gaps: list[Array] = []
 
     @staticmethod
@@ -66,16 +67,21 @@ class Record:
         if len(touches):
             touches[:, 0] += first
             self.touches.append(touches)
+        points = stepper.point_log()
+        if len(points):
+            points[:, 0] += first
+            self.link_points.append(points)
         gaps = stepper.gap_log()
         if len(gaps):
             gaps[:, 0] += first
             self.body_gaps.append(gaps)
         return result
 
-    def last_touches(self, step: int) -> Array:
-        """(M, 6) rows of the contacts that touched in a step just done."""
+    def last_touches(self, step: int) -> tuple[Array, Array]:
+        """(M, 6) rows of what touched in a step just done, (L, 3) places of those of links."""
         rows = self.touches[-1] if self.touches else np.zeros((0, 6))
-        return rows[rows[:, 0] == step]
+        points = self.link_points[-1] if self.link_points else np.zeros((0, 4))
+        return rows[rows[:, 0] == step], points[points[:, 0] == step, 1:]
 
     def trajectory(
         self,
@@ -136,12 +142,14 @@ class Record:
             wall_time=wall_time,
             robot_path=sim.robot.path,
             robot=sim.robot,
+            obstacles=sim.obstacles,
             occurrences=tuple(log.occurrences) if log is not None else (),
         )
 
     def _contacts(self, sim: Simulator, done: int, poses: Array) -> ContactTable:
         contacts = sim.robot.contacts if sim.ground is not None else ()
         touches = np.concatenate(self.touches) if self.touches else np.zeros((0, 6))
+        points = np.concatenate(self.link_points) if self.link_points else np.zeros((0, 4))
         gaps = np.concatenate(self.body_gaps) if self.body_gaps else np.zeros((0, 3))
         gaps[:, 1] += len(contacts)
         return ContactTable(
@@ -151,6 +159,8 @@ class Record:
             radii=read_only(np.array([contact.radius for contact in contacts])),
             plane=read_only(sim.ground.numbers[:4] if sim.ground else np.zeros(4)),
             touches=read_only(touches[touches[:, 0] < done]),
+            link_points=read_only(points[points[:, 0] < done]),
+            link_bodies=read_only(sim.body_pairs.bodies),
             body_gaps=read_only(gaps[gaps[:, 0] <= done]),
             p_WB=read_only(poses[:, :, :3].copy()),
             quat_WB_xyzw=read_only(poses[:, :, 3:].copy()),

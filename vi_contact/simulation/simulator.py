@@ -434,7 +434,7 @@ class Simulator:
                 bar.show(done)
             due = steps_per_picture and (done % steps_per_picture == 0 or done == steps)
             if viewer and finished and due:
-                viewer.show(self._state, record.last_touches(done - 1))
+                viewer.show(self._state, *record.last_touches(done - 1))
         if done:
             self._report = report if not report[0] else self._report
         if report[0] and throw:
@@ -484,7 +484,8 @@ class Simulator:
             done += 1
             if shown and done % shown[1] == 0 and more.parts:
                 touches = more.parts[-1].touches
-                shown[0].show(self._state, np.insert(touches, 0, done - 1.0, axis=1))
+                rows = np.insert(touches, 0, done - 1.0, axis=1)
+                shown[0].show(self._state, rows, np.zeros((0, 3)))
             if bar:
                 bar.show(done)
         return Record.of_log(self.robot, log).trajectory(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vi_contact.errors import TrajectoryFileError
+from vi_contact.robot.obstacles import Obstacle, from_numbers, to_numbers
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contacts import ContactTable
@@ -74,6 +75,8 @@ class Trajectory:
     """The whole path of the robot's file, if it has one."""
     robot: Robot | None = field(default=None, repr=False, compare=False)
     """What moved; not saved."""
+    obstacles: tuple[Obstacle, ...] = field(default=(), repr=False, compare=False)
+    """What stood in its way."""
     occurrences: tuple[Occurrence, ...] = ()
     """With contact laws or events: every impact, release and event."""
 
@@ -126,6 +129,8 @@ class Trajectory:
                 for entry in fields(value):
                     if entry.name not in values:
                         values[f"{part.name}_{entry.name}"] = getattr(value, entry.name)
+            elif part.name == "obstacles":
+                values |= {f"obstacles_{k}": v for k, v in to_numbers(value).items()}
             elif part.name == "occurrences":
                 values[part.name] = np.array(value, dtype=np.str_).reshape(-1, 4)
             elif part.name != "robot":
@@ -147,12 +152,20 @@ class Trajectory:
             for array in values.values():
                 array.flags.writeable = False
             entries = {entry.name: values.pop(f"ledger_{entry.name}") for entry in fields(Ledger)}
-            parts = ("bodies", "points", "radii", "plane", "touches", "body_gaps")
+            parts = (
+                "bodies", "points", "radii", "plane", "touches", "link_points", "link_bodies",
+                "body_gaps",
+            )  # fmt: skip
             contacts = ContactTable(
                 names=tuple(str(name) for name in values.pop("contacts_names")),
                 p_WB=values["p_WB"],
                 quat_WB_xyzw=values["quat_WB_xyzw"],
                 **{part: values.pop(f"contacts_{part}") for part in parts},
+            )
+            prefix = "obstacles_"
+            names = [name for name in values if name.startswith(prefix)]
+            obstacles = from_numbers(
+                {name.removeprefix(prefix): values.pop(name) for name in names}
             )
             occurrences = tuple(
                 Occurrence(float(time), str(kind), str(name), int(refinements))
@@ -169,6 +182,7 @@ class Trajectory:
                 ledger=Ledger(**entries),
                 contacts=contacts,
                 occurrences=occurrences,
+                obstacles=obstacles,
                 **values,
             )
         except (KeyError, TypeError, ValueError):

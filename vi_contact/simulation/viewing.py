@@ -18,8 +18,11 @@ class Viewer(Protocol):
     def start(self, sim: Simulator) -> int:
         """Before the first step. Returns the steps between pictures; 0 for none while it runs."""
 
-    def show(self, state: State, touches: Array) -> None:
-        """A picture; touches (M, 6) of the last step: step, contact, world force, sliding."""
+    def show(self, state: State, touches: Array, points: Array) -> None:
+        """A picture; touches (M, 6) of the last step: step, contact, world force, sliding.
+
+        points (L, 3): where those of links act, in order [m]; those with the ground do at the foot.
+        """
 
     def finish(self, trajectory: Trajectory) -> None:
         """After the last step."""

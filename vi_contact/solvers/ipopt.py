@@ -200,6 +200,10 @@ class IpoptStepper:
         """Rows (step, contact, force in world axes, sliding) of the last run."""
         return np.concatenate(self._log) if self._log else np.zeros((0, 6))
 
+    def point_log(self) -> Array:
+        """None: links do not meet each other here."""
+        return np.zeros((0, 4))
+
     def gap_log(self) -> Array:
         """None: links do not meet each other here."""
         return np.zeros((0, 3))

@@ -55,6 +55,9 @@ class Stepper(Protocol):
     def log(self) -> Array:
         """Rows (step, contact, force in world axes, sliding) of the last run."""
 
+    def point_log(self) -> Array:
+        """Rows (step, point) of the touches of two links in that log, at the start of the step."""
+
     def gap_log(self) -> Array:
         """Rows (node, pair of links, gap) of the last run; pairs far apart are left out."""
 

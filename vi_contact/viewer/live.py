@@ -24,11 +24,14 @@ from numpy.typing import ArrayLike
 
 from vi_contact.errors import ArgumentError, ViewError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.obstacles import Obstacle
+from vi_contact.robot.pairs import BodyPairs
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import State
 from vi_contact.simulation.trajectory import Trajectory
+from vi_contact.viewer import forces
 
 PICTURES_PER_SECOND = 60.0
 HEARTBEAT = 0.5
@@ -92,6 +95,8 @@ class View:
         self._pages = 0
         self._closed = False
         self._ground: Ground | None = Ground()
+        self._obstacles: tuple[Obstacle, ...] = ()
+        self._pairs = BodyPairs()
         self._camera: Array = np.zeros(3)
         self._first_com: Array = np.zeros(3)
         self._first_time = self._wall_start = 0.0
@@ -149,7 +154,7 @@ class View:
         if self._make_page is None:
             self._open_page(configuration)
         state = robot.to_maximal(configuration)
-        self._publish(0.0, state.p_WB, state.quat_WB_xyzw, np.zeros((0, 6)))
+        self._publish(0.0, state.p_WB, state.quat_WB_xyzw, np.zeros((0, 6)), np.zeros((0, 3)))
 
     def start(self, sim: Simulator) -> int:
         """Called by `Simulator.run`: shows its robot; the steps between two pictures."""
@@ -161,8 +166,9 @@ class View:
             )
         if not self._realtime:
             return 0
-        if sim.robot is not robot or sim.ground != self._ground:
+        if not self._knows(sim):
             self._robot, self._ground = sim.robot, sim.ground
+            self._obstacles, self._pairs = sim.obstacles, sim.body_pairs
             self._open_page(sim.state.q)
         with self._news:
             if self._expected:
@@ -170,13 +176,22 @@ class View:
         self._first_time, self._wall_start = sim.state.time, clock.monotonic()
         return max(1, int(1.0 / (PICTURES_PER_SECOND * sim.time_step)))
 
-    def show(self, state: State, touches: Array) -> None:
+    def _knows(self, sim: Simulator) -> bool:
+        """Whether the page is of this robot, on this ground, among these obstacles."""
+        return (
+            sim.robot is self._robot
+            and sim.ground == self._ground
+            and [*map(id, sim.obstacles)] == [*map(id, self._obstacles)]
+            and sim.body_pairs.names == self._pairs.names
+        )
+
+    def show(self, state: State, touches: Array, points: Array) -> None:
         """Called by `Simulator.run`: a picture, at the time it is due."""
         due = self._wall_start + state.time - self._first_time
         delay = due - clock.monotonic()
         if delay > 0.0:
             clock.sleep(delay)
-        self._publish(state.time, state.p_WB, state.quat_WB_xyzw, touches)
+        self._publish(state.time, state.p_WB, state.quat_WB_xyzw, touches, points)
 
     def finish(self, trajectory: Trajectory) -> None:
         """Called by `Simulator.run`: a view that is not in real time plays what was recorded."""
@@ -202,33 +217,39 @@ class View:
         self._camera = 0.5 * (lower + upper)
         self._first_com = scene.centre_of_mass(robot, robot.to_maximal(q).p_WB)
         plane = None if self._ground is None else self._ground.numbers[:4]
-        collisions = self._collisions
-        self._set_page(
-            lambda: page.render(robot.name, page.still_data(robot, q, plane, collisions, "live"))
-        )
+        arrows = len(robot.contacts) if self._ground is not None else 0
+        if self._pairs:
+            arrows = forces.MAX_ARROWS
+        parts = (plane, self._collisions, "live", self._obstacles, min(arrows, forces.MAX_ARROWS))
+        edition = {"edition": self._edition + 1}
+        self._set_page(lambda: page.render(robot.name, page.still_data(robot, q, *parts) | edition))
 
-    def _publish(self, time: float, p_WB: Array, quat_WB_xyzw: Array, touches: Array) -> None:
+    def _publish(
+        self, time: float, p_WB: Array, quat_WB_xyzw: Array, touches: Array, points: Array
+    ) -> None:
         from vi_contact.viewer import scene
 
         robot = self._of_robot()
         drift = scene.centre_of_mass(robot, p_WB) - self._first_com
-        points: list[float] = []
+        contacts = robot.contacts if self._ground is not None else ()
+        places = np.empty((len(touches), 3))
+        places[touches[:, 1] >= len(contacts)] = points
         if self._ground is not None:
             normal = self._ground.unit_normal
             drift = drift - (drift @ normal) * normal
-            for _, index, *force, _ in touches[: scene.MAX_ARROWS]:
-                if index >= len(robot.contacts):  # of two bodies: their point is not recorded
-                    continue
-                contact = robot.contacts[int(index)]
-                centre = scene.world_points(
-                    contact.body, contact.p_BC, p_WB[None], quat_WB_xyzw[None]
-                )[0]
-                points += [*(centre - contact.radius * normal).tolist(), *force]
+            for place, index in zip(places, touches[:, 1].astype(int), strict=True):
+                if index < len(contacts):
+                    contact = contacts[index]
+                    [centre] = scene.world_points(
+                        contact.body, contact.p_BC, p_WB[None], quat_WB_xyzw[None]
+                    )
+                    place[:] = centre - contact.radius * normal
+        pushes = forces.pushes(touches, places, self._pairs.bodies, len(contacts))
         picture = {
             "time": time,
             "poses": scene.poses_of(p_WB, quat_WB_xyzw).ravel().tolist(),
             "springs": scene.spring_ends(robot, p_WB[None], quat_WB_xyzw[None]).ravel().tolist(),
-            "touches": points,
+            "touches": forces.largest(pushes[:, 1:]).ravel().tolist(),
             "centre": (self._camera + drift).tolist(),
         }
         with self._news:
@@ -250,30 +271,34 @@ class View:
         assert self._make_page is not None
         return self._make_page()
 
-    def stream(self, send: Callable[[str], None]) -> None:
-        """Sends the last picture and every new one, but for those that come too fast."""
+    def stream(self, edition: str, send: Callable[[str], None]) -> None:
+        """Sends a page the last picture and every new one, but for those that come too fast.
+
+        A page of another edition, as when it was changed while it opened, is told to load again.
+        """
+        seen = -1
         with self._news:
             self._pages += 1
-            edition, seen = self._edition, -1
             self._news.notify_all()
         try:
             while not self._closed:
-                if self._edition != edition:
+                with self._news:
+                    current, picture = str(self._edition), self._picture
+                    fresh, seen = self._pictures != seen, self._pictures
+                if current != edition:
                     send('data: {"reload": true}\n\n')
                     return
-                picture, fresh = self._picture, self._pictures != seen
-                seen = self._pictures
                 send(f"data: {picture}\n\n" if picture and fresh else ": still here\n\n")
                 self._wait(edition, seen)
         finally:
             with self._news:
                 self._pages -= 1
 
-    def _wait(self, edition: int, seen: int) -> None:
+    def _wait(self, edition: str, seen: int) -> None:
         """Until there is something to send."""
         with self._news:
             self._news.wait_for(
-                lambda: self._closed or self._edition != edition or self._pictures != seen,
+                lambda: self._closed or str(self._edition) != edition or self._pictures != seen,
                 HEARTBEAT,
             )
 
@@ -295,9 +320,9 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if self.path == "/":
                 self._answer("text/html; charset=utf-8", self.server.view.page().encode())
-            elif self.path == "/stream":
+            elif self.path.startswith("/stream/"):
                 self._head("text/event-stream", None)
-                self.server.view.stream(self._send)
+                self.server.view.stream(self.path.removeprefix("/stream/"), self._send)
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
 

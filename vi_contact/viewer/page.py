@@ -12,6 +12,7 @@ import html
 import json
 import re
 import struct
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vi_contact.errors import PlacementError, ViContactError
+from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.viewer import scene
@@ -57,12 +59,19 @@ def picture_configuration(robot: Robot) -> Array:
 
 
 def still_data(
-    robot: Robot, q: Array, plane: Array | None, collisions: bool, kind: str
+    robot: Robot,
+    q: Array,
+    plane: Array | None,
+    collisions: bool,
+    kind: str,
+    obstacles: Sequence[Obstacle] = (),
+    arrows: int = 0,
 ) -> dict[str, Any]:
     """Data of a page that shows the robot in one configuration, to begin with."""
     lower, upper = scene.bounding_box(robot, q)
     state = robot.to_maximal(q)
-    return scene_data(robot, kind, lower, upper, plane, None, collisions) | {
+    data = scene_data(robot, kind, lower, upper, plane, None, collisions, obstacles, arrows)
+    return data | {
         "poses": scene.poses_of(state.p_WB, state.quat_WB_xyzw),
         "ends": scene.spring_ends(robot, state.p_WB[None], state.quat_WB_xyzw[None]),
     }
@@ -76,10 +85,12 @@ def scene_data(
     plane: Array | None,
     trail: Array | None,
     collisions: bool,
+    obstacles: Sequence[Obstacle],
+    arrows: int,
 ) -> dict[str, Any]:
     """What every page has: the scene, and a camera that sees the box from lower to upper."""
     size = float(np.linalg.norm(upper - lower))
-    built = scene.build_scene(robot, size, plane, trail, collisions)
+    built = scene.build_scene(robot, size, plane, trail, collisions, obstacles, arrows)
     weight = 9.81 * max(robot.mass, 1e-9)
     return {
         "kind": kind,
@@ -88,7 +99,7 @@ def scene_data(
         "commands": built.commands,
         "bodies": built.bodies,
         "springs": [spring.name for spring in robot.springs],
-        "arrows": built.arrows,
+        "arrows": arrows,
         "collisions": built.collisions,
         "metresPerNewton": ARROW_LENGTH * size / weight,
         "camera": {
@@ -100,23 +111,21 @@ def scene_data(
 
 
 def pack(data: dict[str, Any]) -> str:
-    """The data as text: base64 of gzip. The same array twice is kept once."""
-    pieces: list[bytes] = []
-    known: dict[int, list[int]] = {}
+    """The data as text: base64 of gzip. The same numbers or bytes twice are kept once."""
+    known: dict[bytes, list[int]] = {}
     size = 0
 
     def place(value: Any) -> dict[str, list[int]]:
         nonlocal size
         kind = "bytes" if isinstance(value, bytes) else "float32"
-        if id(value) not in known:
-            piece = value if isinstance(value, bytes) else np.asarray(value, np.float32).tobytes()
-            known[id(value)] = [size, len(piece)]
-            pieces.append(piece)
+        piece = value if isinstance(value, bytes) else np.asarray(value, np.float32).tobytes()
+        if piece not in known:
+            known[piece] = [size, len(piece)]
             size += len(piece)
-        return {kind: known[id(value)]}
+        return {kind: known[piece]}
 
     header = json.dumps(data, default=place, allow_nan=False).encode()
-    content = struct.pack("<I", len(header)) + header + b"".join(pieces)
+    content = struct.pack("<I", len(header)) + header + b"".join(known)
     return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()
 
 

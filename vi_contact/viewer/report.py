@@ -16,7 +16,7 @@ from vi_contact.robot.urdf import bundled_robots, load_robot
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import Status
 from vi_contact.solvers.stepper import METHODS
-from vi_contact.viewer import scene
+from vi_contact.viewer import forces, scene
 from vi_contact.viewer.page import render, scene_data
 
 FRAMES_PER_SECOND = 60.0
@@ -77,8 +77,10 @@ def report_data(trajectory: Trajectory, robot: Robot, collisions: bool) -> dict[
     if plane is not None:
         drift = drift - np.outer(drift @ plane[:3], plane[:3])  # the camera does not hop
     lower, upper = _swept_box(robot, trajectory.q[frames], drift)
-    data = scene_data(robot, "report", lower, upper, plane, com, collisions)
-    points, first = _touches(trajectory, robot, frames, data["arrows"])
+    touches, first = _touches(trajectory, frames)
+    most = max(np.diff(first), default=0)
+    obstacles = trajectory.obstacles
+    data = scene_data(robot, "report", lower, upper, plane, com, collisions, obstacles, int(most))
     return data | {
         "title": f"{trajectory.robot_name}, {trajectory.time[-1] - trajectory.time[0]:g} s",
         "start": float(trajectory.time[0]),
@@ -90,7 +92,7 @@ def report_data(trajectory: Trajectory, robot: Robot, collisions: bool) -> dict[
             "springs": scene.spring_ends(robot, p_WB, quat),
             "centre": _numbers(0.5 * (lower + upper) + drift),
         },
-        "touches": {"numbers": points, "first": first},
+        "touches": {"numbers": touches, "first": first},
     }
 
 
@@ -116,31 +118,22 @@ def _swept_box(robot: Robot, q: Array, drift: Array) -> tuple[Array, Array]:
 
 
 def _touches(
-    trajectory: Trajectory, robot: Robot, frames: NDArray[np.intp], most: int
+    trajectory: Trajectory, frames: NDArray[np.intp]
 ) -> tuple[NDArray[np.float32], list[int]]:
     """(M, 6) point and force of the contacts in the step after each frame, and the first of each.
 
-    Of more than `most` at once, the largest.
+    Of more than MAX_ARROWS at once, the largest.
     """
-    steps = frames[frames < len(trajectory)]
-    rows: list[list[Array]] = [[] for _ in frames]
-    for contact in robot.contacts if most else ():
-        if contact.name not in trajectory.contacts:
-            continue
-        force = trajectory.contacts[contact.name].force[steps]
-        touching = np.flatnonzero(force.any(axis=1))
-        nodes = steps[touching]
-        centre = scene.world_points(
-            contact.body, contact.p_BC, trajectory.p_WB[nodes], trajectory.quat_WB_xyzw[nodes]
-        )
-        p_WC = centre - contact.radius * trajectory.contacts.plane[:3]
-        for k, point, value in zip(touching, p_WC, force[touching], strict=True):
-            rows[k].append(np.concatenate([point, value]))
-    for row in rows:
-        row.sort(key=lambda touch: -np.linalg.norm(touch[3:]))
-        del row[most:]
-    first = [0, *np.cumsum([len(row) for row in rows]).tolist()]
-    return _numbers(np.array([touch for row in rows for touch in row]).reshape(-1, 6)), first
+    table = trajectory.contacts
+    rows = np.flatnonzero(np.isin(table.touches[:, 0], frames))
+    pushes = forces.pushes(
+        table.touches[rows], table.places(rows), table.link_bodies, len(table.bodies)
+    )
+    ends = np.searchsorted(pushes[:, 0], frames, side="right")
+    starts = np.searchsorted(pushes[:, 0], frames)
+    shown = [forces.largest(pushes[a:b, 1:]) for a, b in zip(starts, ends, strict=True)]
+    first = [0, *np.cumsum([len(part) for part in shown]).tolist()]
+    return _numbers(np.concatenate(shown)), first
 
 
 # ---------------------------------------------------------------- plots
@@ -185,12 +178,16 @@ def panels(trajectory: Trajectory, robot: Robot) -> list[dict[str, Any]]:
     contacts = dict(trajectory.contacts)
     normal = trajectory.contacts.plane[:3]
     touched = {name: c for name, c in contacts.items() if c.force.any()}
-    plots.add("Contact forces, normal", "N", {n: c.force @ normal for n, c in touched.items()})
+    feet = set(trajectory.contacts.names[: len(trajectory.contacts.bodies)])
+    ground = {name: c.force for name, c in touched.items() if name in feet}
+    plots.add("Contact forces, normal", "N", {n: f @ normal for n, f in ground.items()})
     sideways = {
-        name: np.linalg.norm(c.force - np.outer(c.force @ normal, normal), axis=1)
-        for name, c in touched.items()
+        name: np.linalg.norm(force - np.outer(force @ normal, normal), axis=1)
+        for name, force in ground.items()
     }
     plots.add("Contact forces, sideways", "N", sideways)
+    between = {n: np.linalg.norm(c.force, axis=1) for n, c in touched.items() if n not in feet}
+    plots.add("Contact forces between links and with obstacles", "N", between)
     gaps = {name: c.gap for name, c in (touched or contacts).items()}
     known = {name: gap for name, gap in gaps.items() if np.isfinite(gap).all()}
     plots.add("Gaps of contacts", "m", known)
@@ -341,7 +338,7 @@ def summary(trajectory: Trajectory, robot: Robot) -> list[tuple[str, str, bool]]
         gaps = [record.gap.min() for record in trajectory.contacts.values()]
         slid = sum(bool(record.sliding.any()) for record in trajectory.contacts.values())
         rows += [
-            ("deepest contact", f"{max(0.0, -min(gaps)):.1e} m below the ground", False),
+            ("deepest contact", f"{max(0.0, -min(gaps)):.1e} m inside", False),
             ("impacts", f"{len(trajectory.impacts)}", False),
             ("contacts that slid", f"{slid} of {len(trajectory.contacts)}", False),
         ]

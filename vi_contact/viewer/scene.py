@@ -2,15 +2,18 @@
 
 pinocchio's meshcat viewer draws into a window that only records its commands, so there is no
 server and no process. Every body is one node, its shapes below it, so that a motion is one pose per
-body and time. Springs, contact forces and the trail of the centre of mass have nodes of their own.
+body and time. Obstacles, springs, contact forces and the trail of the centre of mass have nodes of
+their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import coal
 import meshcat
 import meshcat.geometry as mg
 import numpy as np
@@ -18,11 +21,15 @@ import pinocchio as pin
 import umsgpack
 from numpy.typing import NDArray
 from pinocchio.visualize import MeshcatVisualizer
+from scipy.spatial import ConvexHull, QhullError
 
+from vi_contact.robot.contacts import mesh_vertices
 from vi_contact.robot.maximal import rotation_matrices
+from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 
+OBSTACLE_COLOUR = (0.76, 0.65, 0.49, 1.0)
 COLLISION_COLOUR = (0.95, 0.45, 0.1, 0.45)
 SPRING_COLOUR = 0x8795A6
 LOOP_COLOUR = 0xD97706
@@ -33,22 +40,36 @@ COILS = 8
 CELLS = 40
 """Of the grid, each way."""
 
-MAX_ARROWS = 64
-"""Most contact forces shown at once."""
+
+Command = tuple[bytes, ...]
+"""A packed command; the content of a mesh file is a piece of its own."""
 
 
 class _Recorder:
     """Stands in for meshcat's window: keeps the packed commands."""
 
     def __init__(self) -> None:
-        self.commands: list[bytes] = []
+        self.commands: list[Command] = []
 
     def send(self, command: Any) -> None:
         lowered = command.lower()
         for geometry in lowered.get("object", {}).get("geometries", ()):
             if geometry["type"] == "_meshfile":  # meshcat's own page warns of this older name
                 geometry["type"] = "_meshfile_geometry"
-        self.commands.append(umsgpack.packb(lowered))
+        self.commands.append(_pieces(lowered))
+
+
+def _pieces(command: dict[str, Any]) -> Command:
+    """Packs a command; links with the same mesh have the same piece, which a page keeps once."""
+    packed = umsgpack.packb(command)
+    drawn = command.get("object", {})
+    for part in (*drawn.get("geometries", ()), drawn.get("object", {})):
+        content = part.get("data")
+        mesh = content.encode() if isinstance(content, str) else getattr(content, "data", b"")
+        if mesh:
+            start = packed.index(mesh)
+            return packed[:start], mesh, packed[start + len(mesh) :]
+    return (packed,)
 
 
 class _ShapeLoader(MeshcatVisualizer):
@@ -66,11 +87,9 @@ class _ShapeLoader(MeshcatVisualizer):
 class Scene:
     """Commands that build the scene, and the names of the nodes that move."""
 
-    commands: list[bytes]
+    commands: list[Command]
     bodies: list[str]
     """Nodes below `robot`, in the order of the robot's bodies."""
-    arrows: int
-    """Nodes below `forces`."""
     collisions: bool
     """Whether collision shapes are there beside the visual ones."""
 
@@ -81,12 +100,14 @@ def build_scene(
     plane: Array | None = None,
     trail: Array | None = None,
     collisions: bool = False,
+    obstacles: Sequence[Obstacle] = (),
+    arrows: int = 0,
 ) -> Scene:
     """The scene of a robot.
 
     size: length that sets the scale of everything that has none [m]; plane: (4,) unit normal and
     height of the ground, None for none; trail: (K, 3) path to draw [m]; collisions: load the
-    collision shapes too, hidden at first.
+    collision shapes too, hidden at first; arrows: most forces to be shown at once.
     """
     recorder = _Recorder()
     scene = meshcat.Visualizer(window=recorder)
@@ -110,7 +131,7 @@ def build_scene(
     for k in range(len(robot.springs)):
         coil = mg.MeshLambertMaterial(color=SPRING_COLOUR)
         scene["springs"][str(k)].set_object(_coil(0.015 * size, 0.003 * size), coil)
-    arrows = min(MAX_ARROWS, len(robot.contacts)) if plane is not None else 0
+    _add_obstacles(loader, obstacles)
     for k in range(arrows):
         _add_arrow(scene["forces"][str(k)], 0.007 * size)
     if plane is not None:
@@ -120,7 +141,7 @@ def build_scene(
         scene["trail"].set_object(mg.Line(points, mg.LineBasicMaterial(color=TRAIL_COLOUR)))
     scene["/Grid"].set_property("visible", False)
     scene["/Axes"].set_property("visible", False)
-    return Scene(recorder.commands, names, arrows, shown)
+    return Scene(recorder.commands, names, shown)
 
 
 def has_shapes(shapes: pin.GeometryModel | None) -> bool:
@@ -145,6 +166,40 @@ def _add_shapes(
         placement = pin.SE3(shape.placement.rotation, shape.placement.translation - com)
         scale = np.diag([*np.ravel(shape.meshScale), 1.0])
         loader.viewer[loader.path].set_transform(placement.homogeneous @ scale)
+
+
+def _add_obstacles(loader: _ShapeLoader, obstacles: Sequence[Obstacle]) -> None:
+    """As they are met: a mesh as its convex hull, and nothing of one that is flat."""
+    plain = (coal.Box, coal.Sphere, coal.Capsule, coal.Cylinder)
+    for k, obstacle in enumerate(obstacles):
+        for i, (geometry, pose) in enumerate(obstacle.shapes):
+            path = f"obstacles/{k} {obstacle.name.replace('/', '_')}/{i}"
+            placement = pin.XYZQUATToSE3(pose.vector)
+            if isinstance(geometry, plain):
+                loader.path = path
+                shape = pin.GeometryObject(obstacle.name, 0, placement, geometry)
+                loader.loadViewerGeometryObject(shape, pin.GeometryType.VISUAL, OBSTACLE_COLOUR)
+            elif (hull := _hull(mesh_vertices(geometry))) is not None:
+                colour = int(bytes(int(255 * part) for part in OBSTACLE_COLOUR[:3]).hex(), 16)
+                loader.viewer[path].set_object(hull, mg.MeshPhongMaterial(color=colour))
+            else:
+                continue
+            loader.viewer[path].set_transform(placement.homogeneous)
+
+
+def _hull(points: Array) -> mg.TriangularMeshGeometry | None:
+    """The convex hull of points (n, 3), its triangles apart, so that faces look flat."""
+    try:
+        hull = ConvexHull(points)
+    except (QhullError, ValueError):  # flat, or too few
+        return None
+    triangles = points[hull.simplices]
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    inwards = np.einsum("ij,ij->i", normals, hull.equations[:, :3]) < 0.0
+    triangles[inwards] = triangles[inwards, ::-1]
+    return mg.TriangularMeshGeometry(
+        triangles.reshape(-1, 3), np.arange(3 * len(triangles)).reshape(-1, 3)
+    )
 
 
 def _add_skeleton(scene: meshcat.Visualizer, robot: Robot, names: list[str], radius: float) -> None:
@@ -196,7 +251,8 @@ def _add_loops(scene: meshcat.Visualizer, robot: Robot, names: list[str], radius
 
 def _add_arrow(node: meshcat.Visualizer, radius: float) -> None:
     """Along z: a shaft of length one, to be scaled, and a head, to be put at its end."""
-    material = mg.MeshLambertMaterial(color=FORCE_COLOUR)
+    # over everything else: feet and links must not hide them
+    material = mg.MeshLambertMaterial(color=FORCE_COLOUR, transparent=True, depthTest=False)
     node["shaft"]["rod"].set_object(mg.Cylinder(1.0, radius), material)
     node["shaft"]["rod"].set_transform(_translation(np.array([0.0, 0.0, 0.5])) @ _Y_TO_Z)
     node["head"]["cone"].set_object(

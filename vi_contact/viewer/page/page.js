@@ -15,6 +15,14 @@ async function unpack(text) {
   });
 }
 
+// the bytes of a command, which comes in pieces
+function joined(pieces) {
+  const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
+  let first = 0;
+  for (const piece of pieces) { bytes.set(piece, first); first += piece.length; }
+  return bytes;
+}
+
 const element = (id) => document.getElementById(id);
 
 // index of the last of the rising numbers that is at most x; 0 if none is
@@ -38,7 +46,7 @@ class Scene {
       resize.call(this.viewer, frame.clientWidth, frame.clientHeight);
     new ResizeObserver(() => this.viewer.set_3d_pane_size()).observe(frame);
     this.viewer.set_3d_pane_size();
-    for (const command of data.commands) this.viewer.handle_command_bytearray(command);
+    for (const pieces of data.commands) this.viewer.handle_command_bytearray(joined(pieces));
     this.bodies = data.bodies.map((name) => this.node("robot", name));
     this.springs = data.springs.map((_, k) => this.node("springs", String(k)));
     this.arrows = Array.from({ length: data.arrows }, (_, k) => this.node("forces", String(k)));
@@ -448,11 +456,11 @@ function summary(rows) {
 }
 
 // shows what the simulation sends while it runs
-function listen(scene) {
+function listen(scene, edition) {
   element("transport").hidden = false;
   for (const id of ["play", "slider", "speed"]) element(id).hidden = true;
   element("home").addEventListener("click", () => scene.home());
-  const source = new EventSource("stream");
+  const source = new EventSource(`stream/${edition}`);
   source.onmessage = (event) => {
     const news = JSON.parse(event.data);
     if (news.reload) { location.reload(); return; }
@@ -496,7 +504,7 @@ async function main() {
     page.scene.place(data.poses);
     page.scene.stretch(data.ends);
     page.scene.push([]);
-    if (data.kind === "live") listen(page.scene);
+    if (data.kind === "live") listen(page.scene, data.edition);
   }
   window.viContact = page;
   document.body.dataset.state = "ready";
