@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """Arrays that a run fills."""
+    """Arrays that a run fills; links: whether they may touch each other or obstacles."""
 
-    def __init__(self, robot: Robot, steps: int) -> None:
+    def __init__(self, robot: Robot, steps: int, links: bool = False) -> None:
+        self.links = links
         self.q = np.empty((steps + 1, robot.nq))
         self.v = np.empty((steps + 1, robot.nv))
         self.tau = np.zeros((steps, robot.nu))
@@ -67,13 +68,11 @@ class Record:
         if len(touches):
             touches[:, 0] += first
             self.touches.append(touches)
-        points = stepper.point_log()
-        if len(points):
+        if self.links:
+            points, gaps = stepper.point_log(), stepper.gap_log()
             points[:, 0] += first
-            self.link_points.append(points)
-        gaps = stepper.gap_log()
-        if len(gaps):
             gaps[:, 0] += first
+            self.link_points.append(points)
             self.body_gaps.append(gaps)
         return result
 

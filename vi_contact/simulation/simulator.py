@@ -406,7 +406,7 @@ class Simulator:
             if viewer:
                 viewer.finish(trajectory)
             return trajectory
-        record = Record(self.robot, steps)
+        record = Record(self.robot, steps, bool(self.body_pairs))
         start = clock.perf_counter()
         first_time = self._state.time
         bar = ProgressBar(steps) if progress else None
