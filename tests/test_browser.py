@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 from matplotlib import image
-from pages import MARBLE, dropped_hopper, pile_on_a_table
+from pages import MARBLE, dropped_hopper, pile_on_a_table, robot_of_two_parts
 from support import BUNDLED, example
 
 import vi_contact as vc
@@ -43,10 +43,10 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Opens an address at a width; afterwards, nothing must have been logged."""
+    """Opens an address at a width; afterwards, nothing must have been logged without logs=True."""
     contexts, messages = [], []
 
-    def open_page(url, width=1440, offline=True, scheme="light"):
+    def open_page(url, width=1440, offline=True, scheme="light", logs=False):
         context = browser.new_context(
             viewport={"width": width, "height": WIDTHS[width]},
             offline=offline,
@@ -55,7 +55,8 @@ def open_page(browser):
         )
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: messages.append(message.text))
+        if not logs:
+            page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on("request", lambda request: messages.append(f"asks for {request.url}"))
         page.goto(url)
@@ -275,6 +276,28 @@ def test_obstacles_and_forces_of_links(open_page, tmp_path):
         sim.run(0.1, viewer=view)
         page.wait_for_function("document.getElementById('clock').textContent === '0.200 s'")
         check_pile(page)
+
+
+def test_mesh_with_a_texture_on_one_part_only(open_page, tmp_path):
+    robot = robot_of_two_parts(tmp_path, "TEXCOORD")
+    page = open_page(f"file://{save_page(tmp_path / 'robot.html', robot_page(robot))}", logs=True)
+    assert page.locator("#notice").is_hidden()
+    mesh = "viContact.scene.node('robot', '0 base', 'visual', '0 base_0', '<object>').geometry"
+    y = np.array(page.evaluate(f"Array.from({mesh}.attributes.position.array)")).reshape(-1, 3)[
+        :, 1
+    ]
+    np.testing.assert_allclose(np.sort(y), [-1.0] * 3 + [1.0] * 3)
+    uv = np.array(page.evaluate(f"Array.from({mesh}.attributes.uv.array)")).reshape(-1, 2)
+    np.testing.assert_array_equal(uv[y < 0.0], 0.0)
+    np.testing.assert_array_equal(uv[y > 0.0], 0.5)
+
+
+def test_mesh_that_cannot_be_drawn_leaves_the_others(open_page, tmp_path):
+    robot = robot_of_two_parts(tmp_path, "COLOR")
+    page = open_page(f"file://{save_page(tmp_path / 'robot.html', robot_page(robot))}", logs=True)
+    assert "Meshes that cannot be drawn: 1" in page.locator("#notice").inner_text()
+    top, bottom, left, right = robot_box(page, ["0 base"])
+    assert 0.05 < bottom - top < 0.5 and 0.05 < right - left < 0.5  # the box above it
 
 
 def test_light_and_dark(open_page, report):

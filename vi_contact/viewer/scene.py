@@ -28,6 +28,7 @@ from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
+from vi_contact.viewer.collada import with_even_textures
 
 OBSTACLE_COLOUR = (0.76, 0.65, 0.49, 1.0)
 COLLISION_COLOUR = (0.95, 0.45, 0.1, 0.45)
@@ -56,6 +57,9 @@ class _Recorder:
         for geometry in lowered.get("object", {}).get("geometries", ()):
             if geometry["type"] == "_meshfile":  # meshcat's own page warns of this older name
                 geometry["type"] = "_meshfile_geometry"
+        drawn = lowered.get("object", {}).get("object", {})
+        if drawn.get("format") == "dae":
+            drawn["data"] = with_even_textures(drawn["data"])
         self.commands.append(_pieces(lowered))
 
 

@@ -46,7 +46,14 @@ class Scene {
       resize.call(this.viewer, frame.clientWidth, frame.clientHeight);
     new ResizeObserver(() => this.viewer.set_3d_pane_size()).observe(frame);
     this.viewer.set_3d_pane_size();
-    for (const pieces of data.commands) this.viewer.handle_command_bytearray(joined(pieces));
+    this.failures = [];
+    for (const pieces of data.commands) {
+      try {
+        this.viewer.handle_command_bytearray(joined(pieces));
+      } catch (error) {
+        this.failures.push(error.message); // of one mesh; the others can be drawn
+      }
+    }
     this.bodies = data.bodies.map((name) => this.node("robot", name));
     this.springs = data.springs.map((_, k) => this.node("springs", String(k)));
     this.arrows = Array.from({ length: data.arrows }, (_, k) => this.node("forces", String(k)));
@@ -478,11 +485,16 @@ async function main() {
   const page = { data, scene: null, player: null };
   document.body.className = data.kind;
   element("title").textContent = data.title;
+  const notice = (text) => {
+    element("notice").hidden = false;
+    element("notice").textContent = text;
+  };
   try {
     page.scene = new Scene(data);
+    const { failures } = page.scene;
+    if (failures.length) notice(`Meshes that cannot be drawn: ${failures.length} (${failures[0]})`);
   } catch (error) {
-    element("notice").hidden = false;
-    element("notice").textContent = `This browser cannot draw in 3D (WebGL): ${error.message}`;
+    notice(`This browser cannot draw in 3D (WebGL): ${error.message}`);
   }
   theme(page.scene);
   summary(data.summary);
