@@ -10,6 +10,19 @@ from pathlib import Path
 class ViContactError(Exception):
     """Base of every error raised by vi_contact."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors pass from one process to another, whatever their constructors take."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(
+    kind: type[ViContactError], args: tuple[object, ...], fields: dict[str, object]
+) -> ViContactError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Words that list what exists, the most similar name first: did you mean 'x'? known: ..."""
@@ -322,6 +335,10 @@ class ZenoError(ViContactError):
             f"{time_step:g} s at t = {time:.9g} s: they seem to follow each other without end; "
             "let a reset leave its guard, or let resting contacts stick (PlasticContact, or None)"
         )
+
+
+class CopyError(ViContactError):
+    """Something that can be neither copied nor pickled; the message says what can be instead."""
 
 
 class TrajectoryFileError(ViContactError):

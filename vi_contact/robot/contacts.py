@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,20 @@ DIRECTIONS = 1024
 
 HULL_TOLERANCE = 1e-6
 """A hull vertex that sticks out by less is left out [m]."""
+
+
+@dataclass(frozen=True)
+class ContactFinder:
+    """Contacts of a robot when asked for: the declared ones, or else from the collision shapes."""
+
+    declared: tuple[ContactSpec, ...] = ()
+    friction: Mapping[str, float] = field(default_factory=dict)
+    """By link."""
+
+    def __call__(self, robot: Robot) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
+        if self.declared:
+            return declared_contacts(robot, self.declared, self.friction)
+        return derived_contacts(robot, robot.collision_model, self.friction)
 
 
 def link_friction(document: Document) -> tuple[dict[str, float], list[Finding]]:

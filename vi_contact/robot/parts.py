@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -51,6 +52,11 @@ class Record:
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        """numpy forgets in a pickle that an array was read-only."""
+        vars(self).update(fields)
+        Record.__post_init__(self)
 
 
 @dataclass(frozen=True)

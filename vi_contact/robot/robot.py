@@ -43,6 +43,10 @@ LARGE_MEMORY = 16e9
 ContactSource = Callable[["Robot"], tuple[tuple[Contact, ...], tuple[Finding, ...]]]
 
 
+def no_geometry() -> None:
+    """Of a robot without shapes."""
+
+
 class Robot:
     """A robot loaded from a URDF or a pinocchio model; immutable.
 
@@ -62,8 +66,8 @@ class Robot:
         springs: tuple[Spring, ...] = (),
         findings: tuple[Finding, ...] = (),
         contact_source: ContactSource | None = None,
-        collision: Geometry = lambda: None,
-        visual: Geometry = lambda: None,
+        collision: Geometry = no_geometry,
+        visual: Geometry = no_geometry,
         late_findings: Callable[[], Sequence[Finding]] = tuple,
         file: str = "",
         path: str = "",
@@ -94,6 +98,11 @@ class Robot:
             f"Robot('{self.name}', {len(self.bodies)} bodies, nq={self.nq}, nv={self.nv}, "
             f"nu={self.nu}, {len(self.loops)} loops, {self.mass:.4g} kg)"
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but work space and pictures, which the other process reads for itself."""
+        left_out = ("data", "collision_model", "visual_model")
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def with_parts(
         self,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import coal
@@ -16,7 +17,7 @@ from lxml import etree
 from vi_contact.errors import PinocchioError, ValueFormatError
 from vi_contact.robot.checks import Checker
 from vi_contact.robot.report import Finding, Outcome
-from vi_contact.robot.xml import Element, local_name
+from vi_contact.robot.xml import Document, Element, local_name
 
 _SIZES = {
     "sphere": {"radius": 1},
@@ -39,7 +40,6 @@ class Shapes:
             Path(folder) for folder in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if folder
         ]
         self.late_findings: list[Finding] = []
-        """What came to light when meshes were read."""
         self._capsules: list[tuple[Element, Element, float, float]] = []
         self._resolve = cache(self._resolve_uncached)
         colours = self._global_colours()
@@ -49,6 +49,33 @@ class Shapes:
                     self._colour(element, colours)
                 else:
                     link.remove(element)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `build` needs, in a form that pickles; elements by their place in the tree."""
+        elements = list(self.root.iter())
+        return {
+            "path": self.document.path,
+            "text": etree.tostring(self.root),
+            "lines": [element.sourceline or 0 for element in elements],
+            "capsules": [
+                (elements.index(link), elements.index(element), radius, length)
+                for link, element, radius, length in self._capsules
+            ],
+            "late_findings": self.late_findings,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.root = etree.fromstring(state["text"], etree.XMLParser(recover=True, huge_tree=True))
+        self.document = Document(state["path"], self.root)
+        elements = list(self.root.iter())
+        for element, line in zip(elements, state["lines"], strict=True):
+            element.sourceline = line
+        self._capsules = [(elements[i], elements[j], r, h) for i, j, r, h in state["capsules"]]
+        self.late_findings = state["late_findings"]
+
+    def findings_so_far(self) -> list[Finding]:
+        """What came to light when meshes were read."""
+        return self.late_findings
 
     # ------------------------------------------------------------ checks
     def _prepare(self, link: Element, element: Element) -> bool:
@@ -215,11 +242,11 @@ class Shapes:
     def _note_mesh(self, element: str, file: str, problem: str, line: int | None) -> None:
         message = f"mesh {Path(file).name} cannot be used: {problem}"
         physics = element.endswith("collision")
-        self.late_findings.append(
-            Finding(
-                Outcome.IGNORED, element, message, self.document.path.name, line, physics=physics
-            )
+        finding = Finding(
+            Outcome.IGNORED, element, message, self.document.path.name, line, physics=physics
         )
+        if finding not in self.late_findings:  # the shapes may be built again
+            self.late_findings.append(finding)
 
 
 def _reason(error: Exception) -> str:

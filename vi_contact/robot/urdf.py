@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -30,10 +31,10 @@ from vi_contact.errors import (
 )
 from vi_contact.robot import assembly
 from vi_contact.robot.checks import Checker
-from vi_contact.robot.contacts import declared_contacts, derived_contacts, link_friction
+from vi_contact.robot.contacts import ContactFinder, link_friction
 from vi_contact.robot.extension import Extension, MotorSpec, read_extension
 from vi_contact.robot.inertias import check_model, inertia_findings, rotor_findings
-from vi_contact.robot.parts import Contact, JointKind, Loop, Mimic, Motor, Pose, Spring
+from vi_contact.robot.parts import JointKind, Loop, Mimic, Motor, Pose, Spring
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.robot import Robot, check_size
 from vi_contact.robot.shapes import Shapes
@@ -98,13 +99,7 @@ def load_robot(
     joints = assembly.joints_of(model, bodies, actuated - set(checker.mimics))
     bare = Robot(model.name, model, bodies, joints)
 
-    def contact_source(robot: Robot) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
-        if contacts == "none":
-            return (), ()
-        if extension.contacts:
-            return declared_contacts(robot, extension.contacts, friction)
-        return derived_contacts(robot, robot.collision_model, friction)
-
+    find_contacts = ContactFinder(tuple(extension.contacts), friction)
     loops, springs = _loops(bare, extension), _springs(bare, extension)
     findings += _same_body_findings(loops, springs, file.name)
     robot = Robot(
@@ -120,10 +115,10 @@ def load_robot(
         motors=motors,
         springs=springs,
         findings=tuple(findings),
-        contact_source=contact_source,
-        collision=lambda: shapes.build(model, pin.GeometryType.COLLISION),
-        visual=lambda: shapes.build(model, pin.GeometryType.VISUAL),
-        late_findings=lambda: shapes.late_findings,
+        contact_source=find_contacts if contacts == "auto" else None,
+        collision=partial(shapes.build, model, pin.GeometryType.COLLISION),
+        visual=partial(shapes.build, model, pin.GeometryType.VISUAL),
+        late_findings=shapes.findings_so_far,
         file=file.name,
         path=str(file.resolve()),
         friction=friction,
@@ -170,10 +165,14 @@ def from_pinocchio(
         bodies=bodies,
         joints=joints,
         findings=tuple(findings),
-        contact_source=lambda robot: derived_contacts(robot, collision_model, {}),
-        collision=lambda: collision_model,
-        visual=lambda: visual_model,
+        contact_source=ContactFinder(),
+        collision=partial(_given, collision_model),
+        visual=partial(_given, visual_model),
     )
+
+
+def _given(geometry: pin.GeometryModel | None) -> pin.GeometryModel | None:
+    return geometry
 
 
 # ---------------------------------------------------------------- files

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vi_contact.errors import ContactNotFoundError
 from vi_contact.robot.maximal import rotation_matrices
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, Record
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ContactRecord:
 
 
 @dataclass(frozen=True)
-class ContactTable(Mapping[str, ContactRecord]):
+class ContactTable(Record, Mapping[str, ContactRecord]):
     """Contacts by name; each is worked out when asked for.
 
     Points that may touch the ground come first, then links that may touch each other or obstacles,

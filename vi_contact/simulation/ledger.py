@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, Record
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(Record):
     """Work of every step [J], each (N,): their sum is the change of energy.
 
     The forces' works are torque times joint increment and so on. `integration` is what the scheme

@@ -7,6 +7,7 @@ import math
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from vi_contact.errors import (
     ArgumentError,
     ArrayError,
+    CopyError,
     JointLimitError,
     LinkNotFoundError,
     ObstacleError,
@@ -174,6 +176,13 @@ class Simulator:
         except PenetrationError as error:  # a fixed robot that reaches into the ground
             self._begin(robot.neutral(), np.zeros(robot.nv), 0.0)
             self._not_ready = error
+
+    def __reduce__(self) -> NoReturn:
+        raise CopyError(
+            "a Simulator holds compiled work space and can be neither copied nor pickled: make "
+            "another one by vc.Simulator(robot, ...) and give it sim.snapshot() by its "
+            "restore(snapshot); robots, states, snapshots and trajectories can be pickled"
+        )
 
     def _make_hybrid(self, options: SolverOptions) -> HybridMotion:
         if self.body_pairs:

@@ -30,6 +30,23 @@ class State:
         self._time = time
         self._numbers = read_only(momenta)
 
+    def __getstate__(self) -> tuple[float, Array, Array, Array, tuple[Array, Array, Array]]:
+        """What can be asked for, computed now; without the robot."""
+        return self._time, self._numbers, self.q, self.v, self._observation
+
+    def __setstate__(
+        self, state: tuple[float, Array, Array, Array, tuple[Array, Array, Array]]
+    ) -> None:
+        time, numbers, q, v, observation = state
+        scalars, poses, velocities = map(read_only, observation)
+        vars(self).update(
+            _time=time,
+            _numbers=read_only(numbers),
+            q=read_only(q),
+            v=read_only(v),
+            _observation=(scalars, poses, velocities),
+        )
+
     def __repr__(self) -> str:
         return f"State(time={self.time:.6g}, q={self.q}, v={self.v})"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from vi_contact.errors import TrajectoryFileError
 from vi_contact.robot.obstacles import Obstacle, from_numbers, to_numbers
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, Record
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.events import Occurrence
@@ -20,7 +20,7 @@ from vi_contact.solvers.newton import Status
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Trajectory(Record):
     """N steps between N + 1 nodes; arrays are read-only."""
 
     robot_name: str
