@@ -76,15 +76,16 @@ def test_rows_of_contacts_are_derivatives(tmp_path, kind, quadruped):
 @pytest.mark.parametrize("method", [SWEEPS, INTERIOR])
 @pytest.mark.parametrize("kind", ["box", "hopper"])
 def test_each_method_alone_finds_the_same_step(tmp_path, kind, method):
-    """Forces of redundant corners may differ, the motion only where Coulomb's law leaves a choice.
+    """Three corners of a box that slides have one answer, a fourth leaves a choice of their forces.
 
-    Where friction jams, sweeps hand over to the interior point.
+    Then friction may turn it differently. Where friction jams, sweeps hand over to the interior
+    point.
     """
     robot = box(tmp_path) if kind == "box" else vc.load_robot("fly_hopper")
     h, rng = 0.005, np.random.default_rng(5)
     usual = vc.Simulator(robot, h, ground=vc.Ground(friction=0.6))
     alone = vc.Simulator(robot, h, ground=vc.Ground(friction=0.6))
-    same, by_itself = [], []
+    same, unique, by_itself = [], [], []
     for _ in range(8):
         usual.reset(*dropped(robot, rng, h))
         for _ in range(60):
@@ -95,8 +96,10 @@ def test_each_method_alone_finds_the_same_step(tmp_path, kind, method):
                 continue
             # both end within 1e-12 m of the laws; levers and light links make more of it
             same.append(np.abs(other.q - state.q).max() < 1e-9)
+            unique.append(max(usual.info.contacts, alone.info.contacts) < 4)
             by_itself.append(alone.info.method == ("newton", "sweeps", "interior point")[method])
-    assert len(same) > 80
+    assert np.sum(unique) > 80
+    assert np.all(np.array(same)[unique])
     assert np.mean(same) > 0.95
     assert np.mean(by_itself) > (0.95 if method == SWEEPS else 0.999)
 
@@ -151,6 +154,33 @@ def test_contacts_take_energy_and_give_none(quadruped):
         allowed = 0.021 * (kinetic[1:] + mass.sum() * (9.81 * h) ** 2)
         assert np.all(np.diff(energy)[whole] < allowed[whole])
         assert run.energy[-1] < run.energy[0] - 1.0  # it fell and came to rest, or nearly
+
+
+def test_legs_do_not_whip_through_the_ground(quadruped):
+    # just after an impact the step also has a solution in which a leg turns by 1.9 rad, through the
+    # ground and out of it again, with 100 J more
+    sim = vc.Simulator(quadruped, 0.018116, ground=vc.Ground(friction=0.785485))
+    base = [0.0, 0.0, 1.261634, 0.112449, -0.639534, 0.282236, 0.706183]
+    left = [-0.553997, -1.029867, 1.171144, 0.41518, 0.27547, 0.317751]
+    right = [-1.150732, 0.996185, 1.428368, 1.846518, -0.983194, 1.037072]
+    v = [-0.918151, -1.176225, -0.717631, 1.185851, 2.459923, 1.975757, *np.zeros(12)]
+    sim.reset([*base, *left, *right], v)
+    run = sim.run(40 * 0.018116)
+    assert run.energy.max() < run.energy[0] + 0.1
+    assert len(run.contacts.touches) > 10
+
+
+def test_braking_motors_do_not_hide_a_gain_of_energy():
+    # above their no-load speed the motors brake: a solution with far more energy, of which they
+    # take half, is no solution
+    robot = vc.load_robot("fly_hopper")
+    sim = vc.Simulator(robot, 0.011259, ground=vc.Ground(friction=0.900411))
+    q = [0.0, 0.0, 0.365432, -0.220278, 0.320442, 0.632286, -0.670081, 0.0, 0.0, 0.0, 0.0]
+    v = [0.240749, -0.504193, -1.302737, -1.723738, -0.312596, 3.694602, 0.0, 0.0, 0.0, 0.0]
+    sim.reset(robot.close_loops(q), v)
+    run = sim.run(40 * 0.011259)
+    assert run.energy.max() < run.energy[0] + 0.1
+    assert len(run.contacts.touches) > 10
 
 
 def test_a_quadruped_that_lies_on_many_points_rests(quadruped):

@@ -25,8 +25,9 @@ inline constexpr int body_search_limit = 30;
 // Features of bodies that met and do not are looked for again at most so often in a step.
 inline constexpr int most_corrections = 4;
 
-// Gain of energy that is accepted, as a part of the kinetic energy: with contacts on the ground,
-// which only take, and without, where it tells a wrong solution from the error of a long step.
+// Gain of energy that is accepted, as a part of the kinetic energy and the works: with contacts on
+// the ground, which only take, and without, where it tells a wrong solution from the error of a
+// long step.
 inline constexpr double energy_margin = 0.02, free_energy_margin = 0.25;
 
 // Longest change of a joint in one iteration [rad or m].
@@ -599,11 +600,11 @@ class StepWithLaws {
   // shrink with the step. In the smallest parts of a step it is accepted.
   bool gains_energy() const {
     if (s_.depth_ >= s_.settings_.max_halvings) return false;
-    const double T = s_.mean_kinetic(), fall = gravity_ * s_.h_;
-    const bool tight = laws_.pushes() && laws_.bodies.near.empty();
+    const Stepper::NodeEnergy node = s_.node_energy();
+    const double fall = gravity_ * s_.h_;
+    const bool tight = (laws_.pushes() || laws_.contacts.any_closed()) && laws_.bodies.near.empty();
     const double margin = tight ? energy_margin : free_energy_margin;
-    return T + s_.rotor_kinetic() - 0.5 * s_.conservative_work() >
-           s_.energy_ + s_.most_work() + margin * (T + s_.model_.mass * fall * fall);
+    return node.gain > margin * (node.exchanged + s_.model_.mass * fall * fall);
   }
 
   // The part of the last direction within which the linear system means something.

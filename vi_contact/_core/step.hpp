@@ -136,7 +136,7 @@ class Stepper {
     if (!laws_.joints.entries.empty()) passive_ = true;
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
-    no_residual_ = response_ = impulse_ = VectorX::Zero(model.nv);
+    no_residual_ = response_ = impulse_ = last_.drives = VectorX::Zero(model.nv);
     guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
@@ -159,7 +159,7 @@ class Stepper {
   // The whole state as numbers: coordinates, momenta, what the predictor knows of the last steps,
   // the step of the last factorisation, and what contacts and joints remember.
   int state_size() const {
-    return 3 * model_.nc + 2 * model_.nv + 36 * model_.dense + predictor_.state_size() + 3 +
+    return 3 * model_.nc + 3 * model_.nv + 36 * model_.dense + predictor_.state_size() + 5 +
            laws_.state_size();
   }
 
@@ -172,7 +172,8 @@ class Stepper {
     for (const Matrix6& kappa : chord_.kappa_dense) out = std::copy_n(kappa.data(), 36, out);
     *out++ = chord_of_.h;
     *out++ = chord_of_.fall;
-    *out++ = energy_;
+    *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h;
+    put(last_.drives);
     laws_.get_state(out);
   }
 
@@ -192,7 +193,8 @@ class Stepper {
     chord_of_.h = *in++;
     chord_of_.fall = *in++;
     chord_is_old_ = true;
-    energy_ = *in++;
+    last_.kinetic = *in++, last_.power = *in++, last_.h = *in++;
+    take(last_.drives);
     laws_.set_state(in);
     load_frames();
   }
@@ -207,7 +209,10 @@ class Stepper {
     chord_of_.fall = fall_to_keep_factors;
     load_frames();
     apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
-    energy_ = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
+    last_.kinetic = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
+    last_.power = with_laws_ ? conservative_power(v) : 0.0;
+    last_.h = 0.0;
+    last_.drives.setZero();
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
 
@@ -312,7 +317,7 @@ class Stepper {
   // Adds a generalised impulse to the momentum of the node.
   void push(const double* impulse) {
     p0_ += Eigen::Map<const VectorX>(impulse, model_.nv);
-    energy_ = infinity;  // not known
+    last_.kinetic = infinity;  // not known
     predictor_.rescale(1.0);
   }
 
@@ -466,31 +471,72 @@ class Stepper {
     return sum;
   }
 
-  // Work of gravity and springs over the step.
-  double conservative_work() const {
+  // Power of gravity and of the springs' forces at a node, at the mean velocities of the step [W].
+  double conservative_power(const Frames& node) const {
     double sum = 0.0;
     for (int i = 0; i < model_.size(); ++i) {
-      sum += h_ * model_.links[i].mass * gravity_.dot(velocities_[i]);
+      sum += model_.links[i].mass * gravity_.dot(velocities_[i]);
     }
     for (const SpringDamper& spring : model_.springs) {
-      const double before = line_between(spring, frames0_).length - spring.rest_length;
-      const double after = line_between(spring, frames1_).length - spring.rest_length;
-      sum += 0.5 * spring.stiffness * (before * before - after * after);
+      const double way =
+          line_between(spring, frames1_).length - line_between(spring, frames0_).length;
+      const double stretch = line_between(spring, node).length - spring.rest_length;
+      sum -= spring.stiffness * stretch * inverse_h_ * way;
     }
     return sum;
   }
 
-  // The most that drives and wrenches may have given; at an impact they work at either velocity.
-  double most_work() const {
+  // The same at a node with velocities v.
+  double conservative_power(const double* v) {
+    for (int i = 0; i < model_.size(); ++i) {
+      const Vector3 weight = model_.links[i].mass * gravity_;
+      f_[i] = {weight, frames0_[i].c.cross(weight)};
+      if (model_.springs.empty()) continue;
+      f_[i].linear += 2.0 * inverse_h_ * spring0_[i].linear;
+      f_[i].angular += 2.0 * inverse_h_ * spring0_[i].angular;
+    }
+    VectorX& force = rhs_;
+    force.setZero();
+    project(model_, frames0_, f_, force.data());
+    return force.dot(Eigen::Map<const VectorX>(v, model_.nv));
+  }
+
+  // What happens to the energy at the left node: between the mean velocities of the last step and
+  // of this one the kinetic energy changes by what the halves of impulses that meet there do at the
+  // mean of both, and by what contacts and joint laws take. Of wrenches the most is assumed.
+  struct NodeEnergy {
+    double gain;       // of contacts and joint laws [J]
+    double exchanged;  // kinetic energy and the sizes of the works [J]
+  };
+  NodeEnergy node_energy() const {
+    const double kinetic = mean_kinetic() + rotor_kinetic(), drives = drive_work();
+    const double halves = 0.5 * (last_.h + h_);
+    const double conservative = 0.5 * halves * (last_.power + conservative_power(frames0_));
+    return {kinetic - last_.kinetic - most_wrench_work() - drives - conservative,
+            kinetic + std::abs(drives) + std::abs(conservative)};
+  }
+
+  // Work of the drives at the left node.
+  double drive_work() const {
+    if (!driven_) return 0.0;
     double sum = 0.0, d[6];
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
+      for (int j = 0; j < link.nv; ++j) {
+        const int k = link.v + j;
+        const double impulse = last_.drives[k] + 0.5 * h_ * torque_[k];
+        sum += 0.5 * impulse * inverse_h_ * (predictor_.last()[k] + d[j]);
+      }
+    }
+    return sum;
+  }
+
+  // The most that wrenches may have given; at an impact they work at either velocity.
+  double most_wrench_work() const {
+    double sum = 0.0;
     for (int i = 0; wrenches_ && i < model_.size(); ++i) {
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
       sum += std::abs(h_ * force.dot(velocities_[i])) + std::abs(2.0 * torque.dot(turns_[i].u));
-    }
-    if (!driven_) return sum;
-    for (const Link& link : model_.links) {
-      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
-      for (int j = 0; j < link.nv; ++j) sum += std::abs(torque_[link.v + j] * d[j]);
     }
     return sum;
   }
@@ -945,7 +991,10 @@ class Stepper {
     }
     if (keep_books) keep_right();
     if (with_laws_) {
-      energy_ = mean_kinetic() + rotor_kinetic() + 0.5 * conservative_work() + most_work();
+      last_.kinetic = mean_kinetic() + rotor_kinetic() + most_wrench_work();
+      last_.power = conservative_power(frames1_);
+      last_.h = h_;
+      last_.drives = 0.5 * h_ * torque_;
     }
     predictor_.add(dq_);
     if (with_laws_ && laws_.commit()) predictor_.rescale(1.0);
@@ -1028,9 +1077,14 @@ class Stepper {
   std::optional<Solution> given_;
   Laws laws_;
   Node node_;
-  // Kinetic energy of the last step at its mean velocities, and half the work of its forces: the
-  // most that is there at its end if contacts take nothing.
-  double energy_ = 0.0;
+  // What `node_energy` needs of the last step; before the first, of the node.
+  struct Last {
+    double kinetic = 0.0;  // and the most that wrenches gave
+    double power = 0.0;    // conservative, with the forces at its end
+    double h = 0.0;
+    VectorX drives;  // their impulses at its end
+  };
+  Last last_;
   Method first_method_ = Method::newton;
   int depth_ = 0;  // how often the step has been halved
   double left_friction_ = 0.0, left_impact_ = 0.0, left_gap_ = 0.0;
