@@ -12,16 +12,20 @@ from vi_contact.robot.parts import Array
 
 @dataclass(frozen=True)
 class Ground:
-    """The half space below the plane normal.p = height is solid."""
+    r"""The half space below a plane is solid: :math:`n^\top p < d`.
+
+    n is the normal scaled to length one, d the height; so (0, 0, 2) with a height of 1 is the plane
+    z = 1.
+    """
 
     friction: float = 0.8
     """Coulomb's coefficient, for contacts that do not give their own."""
     restitution: float = 0.0
     """Speed after an impact per speed before it, along the normal, from 0 to 1."""
     normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
-    """Points out of the ground, any length; world axes."""
+    """Points out of the ground, world axes; of any length, which does not count."""
     height: float = 0.0
-    """Distance of the plane from the origin, along the normal [m]."""
+    """Distance of the plane from the origin, along the unit normal [m]."""
 
     def __post_init__(self) -> None:
         for name, low, high in (("friction", 0.0, np.inf), ("restitution", 0.0, 1.0)):
