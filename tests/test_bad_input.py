@@ -181,6 +181,54 @@ def test_snapshot_of_another_robot(sim, tmp_path):
     assert_untouched(sim, lambda: sim.restore(other.snapshot()), errors.ArrayError, "another robot")
 
 
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        ({"ground": None}, "ground=None, here with a ground"),
+        (
+            {"obstacles": vc.Obstacle.sphere(0.1, (5.0, 0.0, 0.0))},
+            "may meet .*base/sphere.*, here links that may meet none",
+        ),
+        ({"contact": vc.PlasticContact()}, r"contact=PlasticContact\(\), here contact=None"),
+        ({"events": [vc.Event(lambda state: 1.0)]}, "with events, here no events"),
+        ({"solver": "ipopt"}, "solver='ipopt', here solver='newton'"),
+    ],
+)
+def test_snapshot_of_another_simulator(other, match):
+    hopper = vc.load_robot("fly_hopper")  # with its shapes and contacts
+    sim, other = vc.Simulator(hopper), vc.Simulator(hopper, **other)
+    other.reset(hopper.on_ground(hopper.neutral(), 0.1))
+    error = assert_untouched(sim, lambda: sim.restore(other.snapshot()), errors.ArrayError, match)
+    assert "same robot" in str(error)
+    sim.reset(other.state.q, other.state.v)  # the advice works
+
+
+def test_other_obstacles_of_the_same_number():
+    hopper = vc.load_robot("fly_hopper")
+    one, two = (
+        vc.Simulator(hopper, obstacles=vc.Obstacle.sphere(0.1, (5.0, 0.0, 0.0), name=name))
+        for name in ("ball", "stone")
+    )
+    with pytest.raises(errors.ArrayError, match="base/ball.*base/stone"):
+        two.restore(one.snapshot())
+
+
+def test_what_is_no_snapshot(sim):
+    assert_untouched(sim, lambda: sim.restore(sim.state), errors.ArgumentError, "snapshot is State")
+
+
+def test_snapshot_goes_on_with_another_time_step(hopper):
+    coarse, fine = vc.Simulator(hopper, 0.01, ground=None), vc.Simulator(hopper, 0.001, ground=None)
+    coarse.reset(v=[0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    coarse.run(0.1)
+    restored = fine.restore(coarse.snapshot())
+    assert np.array_equal(restored.q, coarse.state.q)
+    q = fine.run(0.1).q[-1]
+    fine.reset(coarse.state.q, coarse.state.v)
+    # steps are solved to 1e-9 of the fastest speed, here some 10 rad/s, over 0.1 s
+    assert q == pytest.approx(fine.run(0.1).q[-1], abs=1e-8)
+
+
 def test_trajectory_files(tmp_path):
     with pytest.raises(errors.TrajectoryFileError, match="no file"):
         vc.Trajectory.load(tmp_path / "none.npz")

@@ -19,7 +19,8 @@ from vi_contact.robot.obstacles import from_numbers, to_numbers
 from vi_contact.robot.parts import Array, JointKind, Loop, Motor, Pose, Spring
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import load_robot
-from vi_contact.simulation.simulator import Simulator, Snapshot
+from vi_contact.simulation.simulator import Simulator
+from vi_contact.simulation.snapshot import Snapshot
 from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions
 

@@ -7,6 +7,7 @@ import math
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -38,8 +39,9 @@ from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
 from vi_contact.simulation.events import Event
-from vi_contact.simulation.hybrid import Drive, HybridMotion, Log, Node
+from vi_contact.simulation.hybrid import Drive, HybridMotion, Log
 from vi_contact.simulation.record import ProgressBar, Record
+from vi_contact.simulation.snapshot import Setting, Snapshot
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.simulation.viewing import Viewer
@@ -96,16 +98,6 @@ class StepInfo:
     """What solved it: "newton", or behind it "sweeps" or "interior point"; or "ipopt"."""
     saturated: tuple[str, ...]
     """Joints whose drive gave less than was asked for."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All that a simulator needs to go on from here, bit for bit."""
-
-    time: float
-    numbers: Array
-    node: Node | None = None
-    """With events: what is held and what has just happened."""
 
 
 class Simulator:
@@ -296,19 +288,44 @@ class Simulator:
                 q = self.robot.on_ground(q, self.ground.height)
         return q
 
+    @cached_property
+    def _setting(self) -> Setting:
+        robot, ground = self.robot, self.ground is not None
+        return Setting(
+            robot=robot.name,
+            joints=robot.joint_names,
+            contacts=robot.contact_names if ground else (),
+            ground=ground,
+            pairs=self.body_pairs.names,
+            contact="None" if self.contact is None else f"{type(self.contact).__name__}()",
+            events=bool(self.events),
+            solver=self.solver,
+        )
+
     def snapshot(self) -> Snapshot:
         """The whole state with the warm start, for `restore`."""
         if self._not_ready:
             raise self._not_ready
         node = self._node if self._hybrid is not None else None
-        return Snapshot(self._state.time, self._state._numbers, node)
+        return Snapshot(self._state.time, self._state._numbers, node, self._setting)
 
     def restore(self, snapshot: Snapshot) -> State:
-        """Goes back to a snapshot; what follows is the same, bit for bit."""
-        if not self._is_state(snapshot.numbers):
-            raise ArrayError("snapshot", "it is of another robot")
-        if (snapshot.node is None) != (self._hybrid is None):
-            raise ArrayError("snapshot", "it is of a simulator with other contact or events")
+        """Goes back to a snapshot; what follows is the same, bit for bit.
+
+        It may be one of another simulator of the same robot with the same kind of ground, contact
+        and solver and the same obstacles; with another time step, gravity or friction the motion
+        goes on from there by these.
+        """
+        if not isinstance(snapshot, Snapshot):
+            raise ArgumentError("snapshot", snapshot, "what sim.snapshot() gave")
+        if snapshot.setting is not None:
+            self._setting.check(snapshot.setting)
+        if not self._is_state(snapshot.numbers) or (snapshot.node is None) != (
+            self._hybrid is None
+        ):
+            raise ArrayError(
+                "snapshot", "it is of another robot, or of a simulator made in another way"
+            )
         self._not_ready = None
         if snapshot.node is not None:
             self._node, self._state = snapshot.node, snapshot.node.state
