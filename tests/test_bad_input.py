@@ -90,6 +90,82 @@ def test_wrenches(sim, wrenches, error, match):
     assert_untouched(sim, lambda: sim.step(wrenches=wrenches), error, match)
 
 
+def test_wrenches_without_links(sim):
+    assert_untouched(
+        sim, lambda: sim.step(wrenches=np.zeros(6)), errors.ArgumentError, "a dict from links"
+    )
+
+
+@pytest.mark.parametrize(
+    ("robot", "match"),
+    [
+        ("fly_hopper", r"robot is 'fly_hopper'; it can be what vc\.load_robot\(path\)"),
+        (vc.load_robot("walker").model, r"vc\.from_pinocchio\(model\)"),
+        (None, "robot is None"),
+    ],
+)
+def test_what_is_no_robot(robot, match):
+    with pytest.raises(errors.ArgumentError, match=match):
+        vc.Simulator(robot)
+    with pytest.raises(errors.ArgumentError, match=match):
+        vc.rollout(robot, 0.01, [0.0], None, [[0.0]])
+
+
+@pytest.mark.parametrize("ground", [0.5, "flat", vc.Ground])
+def test_what_is_no_ground(hopper, ground):
+    with pytest.raises(errors.ArgumentError, match=r"ground is .*vc\.Ground\(friction"):
+        vc.Simulator(hopper, ground=ground)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"friction": "high"}, {"restitution": None}, {"normal": "up"}, {"height": "x"}]
+)
+def test_impossible_grounds(changes):
+    with pytest.raises(errors.GroundError, match=f"the ground's {next(iter(changes))} is"):
+        vc.Ground(**changes)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert vc.Ground(np.float32(0.5), np.array(0.25)).friction == 0.5
+    assert vc.Obstacle.sphere(np.float64(1.0), friction=np.int64(1)).friction == 1
+
+
+def test_a_single_event_needs_no_list(hopper):
+    event = vc.Event(lambda state: state.time - 0.005, name="soon")
+    [soon] = vc.Simulator(hopper, events=event).run(0.02).occurrences
+    assert soon.name == "soon"
+    for wrong in (5, [event, None], lambda state: 1.0):
+        with pytest.raises(errors.ArgumentError, match=r"events is .*a vc\.Event, or a list"):
+            vc.Simulator(hopper, events=wrong)
+    with pytest.raises(errors.ArgumentError, match=r"obstacles is 5; .*vc\.Obstacle"):
+        vc.Simulator(hopper, obstacles=5)
+
+
+def test_impossible_obstacles():
+    with pytest.raises(errors.ObstacleError, match=r"numbers \(n, 3\); a mesh file .*from_urdf"):
+        vc.Obstacle.mesh("no.stl")
+    with pytest.raises(errors.ObstacleError, match="radius is"):
+        vc.Obstacle.sphere("large")
+    with pytest.raises(errors.ObstacleError, match="friction is high"):
+        vc.Obstacle.sphere(1.0, friction="high")
+
+
+def test_joint_position_by_name(hopper):
+    q = hopper.neutral()
+    q[7] = 0.3
+    assert hopper.joint_position(q, "joint_0") == hopper.joint_position(q, 1) == 0.3
+    with pytest.raises(errors.JointNotFoundError, match="did you mean 'joint_0'"):
+        hopper.joint_position(q, "joint0")
+    with pytest.raises(errors.ArgumentError, match="one coordinate, not 6"):
+        hopper.joint_position(q, 0)
+
+
+def test_a_run_that_no_computer_holds(sim):
+    assert_untouched(
+        sim, lambda: sim.run(1e13), errors.TimeStepError, r"1e\+15 steps take .* GB .*shorter time"
+    )
+
+
 def test_wrench_on_the_world(tmp_path):
     sim = vc.Simulator(vc.load_robot(chain_urdf(tmp_path, 1)))
     assert_untouched(
@@ -97,7 +173,7 @@ def test_wrench_on_the_world(tmp_path):
     )
 
 
-@pytest.mark.parametrize("duration", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("duration", [-1.0, np.nan, np.inf, "long", None])
 def test_duration(sim, duration):
     assert_untouched(sim, lambda: sim.run(duration), errors.TimeStepError, "duration")
 
@@ -235,6 +311,9 @@ def test_trajectory_files(tmp_path):
     (tmp_path / "text.npz").write_text("hello")
     with pytest.raises(errors.TrajectoryFileError, match="not a saved trajectory"):
         vc.Trajectory.load(tmp_path / "text.npz")
+    trajectory = vc.Simulator(vc.load_robot("walker")).run(0.01)
+    with pytest.raises(errors.TrajectoryFileError, match="cannot write .*: No such file"):
+        trajectory.save(tmp_path / "none" / "run.npz")
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     with pytest.raises(errors.TrajectoryFileError, match="not a trajectory"):
         vc.Trajectory.load(tmp_path / "other.npz")

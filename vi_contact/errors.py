@@ -342,7 +342,7 @@ class CopyError(ViContactError):
 
 
 class TrajectoryFileError(ViContactError):
-    """A file that is not a saved trajectory."""
+    """A file that is not a saved trajectory, or one that cannot be written."""
 
 
 def _round_down(value: float) -> str:

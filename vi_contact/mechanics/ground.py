@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vi_contact.errors import GroundError
+from vi_contact.robot.maximal import is_number
 from vi_contact.robot.parts import Array
 
 
@@ -30,15 +31,18 @@ class Ground:
     def __post_init__(self) -> None:
         for name, low, high in (("friction", 0.0, np.inf), ("restitution", 0.0, 1.0)):
             value = getattr(self, name)
-            if not (np.isfinite(value) and low <= value <= high):
+            if not (is_number(value) and low <= value <= high):
                 limits = "at least 0" if high == np.inf else "from 0 to 1"
-                raise GroundError(f"the ground's {name} is {value}; it must be {limits}")
-        normal = np.asarray(self.normal, dtype=np.float64)
+                raise GroundError(f"the ground's {name} is {value!r}; it must be {limits}")
+        try:
+            normal = np.asarray(self.normal, dtype=np.float64)
+        except (TypeError, ValueError):
+            normal = np.zeros(0)
         length = np.linalg.norm(normal) if normal.shape == (3,) else 0.0
         if not (np.isfinite(length) and length > 0.0):
             raise GroundError(f"the ground's normal is {self.normal}; three numbers, not all zero")
-        if not np.isfinite(self.height):
-            raise GroundError(f"the ground's height is {self.height}; it must be finite")
+        if not is_number(self.height):
+            raise GroundError(f"the ground's height is {self.height!r}; it must be a finite number")
 
     @property
     def unit_normal(self) -> Array:

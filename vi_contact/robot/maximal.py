@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import pinocchio as pin
@@ -75,6 +76,12 @@ def check_state(state: MaximalState, count: int) -> None:
                 raise ArrayError(
                     f"state.{name}", f"row {worst} has length {norms[worst]:.6g}, not 1"
                 )
+
+
+def is_number(value: object) -> bool:
+    """Whether it is one finite number."""
+    scalar = isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return scalar and bool(np.isfinite(value))  # type: ignore[call-overload]
 
 
 def check_array(name: str, value: ArrayLike, size: int | tuple[int, ...]) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vi_contact.errors import ObstacleError
 from vi_contact.robot.contacts import mesh_vertices
-from vi_contact.robot.maximal import check_array
+from vi_contact.robot.maximal import check_array, is_number
 from vi_contact.robot.parts import Array, Pose
 from vi_contact.robot.urdf import load_robot
 
@@ -36,7 +36,7 @@ class Obstacle:
     """Coulomb's coefficient, for links that do not give their own."""
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.friction) and self.friction >= 0.0):
+        if not (is_number(self.friction) and self.friction >= 0.0):
             raise ObstacleError(
                 f"obstacle '{self.name}': its friction is {self.friction}; it must be at least 0"
             )
@@ -86,9 +86,15 @@ class Obstacle:
         name: str = "mesh",
     ) -> Obstacle:
         """The convex hull of vertices (n, 3) [m]."""
-        points = np.array(vertices, dtype=np.float64)
+        try:
+            points = np.array(vertices, dtype=np.float64)
+        except (TypeError, ValueError):
+            points = np.zeros(0)
         if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
-            raise ObstacleError(f"obstacle '{name}': vertices must be finite numbers (n, 3)")
+            raise ObstacleError(
+                f"obstacle '{name}': vertices must be finite numbers (n, 3); a mesh file comes in "
+                "through a URDF that names it, by Obstacle.from_urdf"
+            )
         return _single(name, _points(points), position, quat_xyzw, friction)
 
     @staticmethod
@@ -204,7 +210,6 @@ def _placement(position: ArrayLike, quat_xyzw: ArrayLike) -> pin.SE3:
 
 
 def _positive(name: str, what: str, values: Sequence[float] | Array) -> list[float]:
-    numbers = [float(value) for value in values]
-    if not all(np.isfinite(value) and value > 0.0 for value in numbers):
+    if not all(is_number(value) and value > 0.0 for value in values):
         raise ObstacleError(f"obstacle '{name}': {what} is {values}; it must be above zero")
-    return numbers
+    return [float(value) for value in values]

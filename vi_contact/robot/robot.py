@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from vi_contact.errors import (
     ArgumentError,
     ArrayError,
+    JointNotFoundError,
     LinkNotFoundError,
     PlacementError,
     RobotSizeError,
@@ -302,9 +303,17 @@ class Robot:
         """Rows and rank of all constraints, and the degrees of freedom left."""
         return closure.mobility(self, self._neutral)
 
-    def joint_position(self, q: Array, joint: int) -> float:
-        """Angle or travel of a joint with one degree of freedom [rad or m]."""
+    def joint_position(self, q: Array, joint: int | str) -> float:
+        """Angle or travel of a joint with one degree of freedom, by index or name [rad or m]."""
+        if isinstance(joint, str):
+            if joint not in self.joint_names:
+                raise JointNotFoundError(joint, self.joint_names, f"robot '{self.name}'")
+            joint = self.joint_names.index(joint)
         part = self.joints[joint]
+        if part.nv != 1:
+            raise ArgumentError(
+                "joint", part.name, f"one with one coordinate, not {part.nv}; read q itself"
+            )
         if part.continuous:
             return float(np.arctan2(q[part.idx_q + 1], q[part.idx_q]))
         return float(q[part.idx_q])
@@ -348,13 +357,18 @@ class Robot:
         return check_array("v", v, self.nv)
 
 
+def computer_memory() -> float:
+    """[bytes]."""
+    try:
+        return 1.0 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return LARGE_MEMORY
+
+
 def check_size(model: pin.Model) -> None:
     """RobotSizeError where this computer has no memory for pinocchio's work space."""
     needed = 64.0 * model.nv**3  # measured: 0.07 GB for 100 joints, 2.1 GB for 320
-    try:
-        memory = 1.0 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on every system
-        memory = LARGE_MEMORY
+    memory = computer_memory()
     if needed > memory:
         raise RobotSizeError(
             f"robot '{model.name}' has {model.nv} degrees of freedom: pinocchio's work space takes "

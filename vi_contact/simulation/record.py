@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vi_contact.errors import TimeStepError
 from vi_contact.robot.parts import Array
-from vi_contact.robot.robot import Robot
+from vi_contact.robot.robot import Robot, computer_memory
 from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.hybrid import Log
 from vi_contact.simulation.ledger import Ledger
@@ -19,6 +20,17 @@ from vi_contact.solvers.stepper import Report, Stepper
 
 if TYPE_CHECKING:
     from vi_contact.simulation.simulator import Simulator
+
+
+def check_room(robot: Robot, steps: int) -> None:
+    """TimeStepError where this computer has no memory for the trajectory of so many steps."""
+    numbers = 2 * (robot.nq + robot.nv + robot.nu) + 20 + 20 * len(robot.bodies)
+    needed, memory = 8.0 * numbers * steps, computer_memory()
+    if needed > memory:
+        raise TimeStepError(
+            f"{steps:.3g} steps take {1e-9 * needed:.3g} GB in a trajectory, and this computer has "
+            f"{1e-9 * memory:.3g} GB; run a shorter time, and again from where it ended"
+        )
 
 
 class Record:

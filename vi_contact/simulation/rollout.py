@@ -49,7 +49,7 @@ def rollout(
     options: SolverOptions | None = None,
     ground: Ground | None = Ground(),  # noqa: B008 - immutable
     joint_limits: bool = True,
-    obstacles: Sequence[Obstacle] = (),
+    obstacles: Sequence[Obstacle] | Obstacle = (),
     self_collision: SelfCollision = False,
 ) -> Rollout:
     """Runs from many initial states or with many torque sequences; each equals a single run.

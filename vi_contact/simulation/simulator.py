@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +40,7 @@ from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
 from vi_contact.simulation.events import Event
 from vi_contact.simulation.hybrid import Drive, HybridMotion, Log
-from vi_contact.simulation.record import ProgressBar, Record
+from vi_contact.simulation.record import ProgressBar, Record, check_room
 from vi_contact.simulation.snapshot import Setting, Snapshot
 from vi_contact.simulation.state import State, read_only
 from vi_contact.simulation.trajectory import Trajectory
@@ -129,11 +129,17 @@ class Simulator:
         ground: Ground | None = Ground(),  # noqa: B008 - immutable
         joint_limits: bool = True,
         contact: ContactLaw | None = None,
-        events: Sequence[Event] = (),
+        events: Sequence[Event] | Event = (),
         solver: str = "newton",
-        obstacles: Sequence[Obstacle] = (),
+        obstacles: Sequence[Obstacle] | Obstacle = (),
         self_collision: SelfCollision = False,
     ) -> None:
+        if not isinstance(robot, Robot):
+            raise ArgumentError(
+                "robot", robot, "what vc.load_robot(path) or vc.from_pinocchio(model) gives"
+            )
+        if not isinstance(ground, Ground | None):
+            raise ArgumentError("ground", ground, "vc.Ground(friction, ...), or None for no ground")
         self.robot = robot
         self.obstacles = check_obstacles(obstacles)
         self.self_collision = self_collision
@@ -151,7 +157,7 @@ class Simulator:
         compiled = self.options if isinstance(self.options, SolverOptions) else SolverOptions()
         self._observer = make_stepper(*parts, compiled, *own)
         self.contact = contact
-        self.events = tuple(events)
+        self.events = check_events(events)
         event_driven = contact is not None or self.events
         if solver != "newton" and event_driven:
             raise OptionError(f"solver={solver!r} has no contact laws and events; use 'newton'")
@@ -182,9 +188,6 @@ class Simulator:
                 "bodies meet obstacles and each other by time stepping only; leave out contact and "
                 f"events, or keep apart {', '.join(self.body_pairs.names[:3])}"
             )
-        for event in self.events:
-            if not isinstance(event, Event):
-                raise ArgumentError("events", event, "a list of vi_contact.Event")
         if self.contact is not None and not isinstance(self.contact, ContactLaw):
             raise ArgumentError("contact", self.contact, "None, ElasticContact, PlasticContact")
         ground = self.ground if self.contact is None else None
@@ -245,10 +248,9 @@ class Simulator:
         The start is momentum-consistent, p = M(q) v, so the motion is second order from the first
         step on. A velocity that would open a loop is projected on the loop, as by an impact.
         """
-        if not math.isfinite(time):
-            raise TimeStepError(f"the start time is {time}; it must be finite")
+        first_time = check_seconds("the start time", time)
         start, velocity = self._check_start(q, v)
-        self._begin(start, velocity, float(time))
+        self._begin(start, velocity, first_time)
         self._not_ready = None
         return self._state
 
@@ -417,8 +419,8 @@ class Simulator:
         instead of raising. A terminal event ends it, too. A viewer, as made by vc.view(robot),
         shows the run in real time or plays it back. Wrenches, as in `step`, act all the time.
         """
-        if not (math.isfinite(duration) and duration >= 0.0):
-            raise TimeStepError(f"the duration is {duration} s; it must be finite and not negative")
+        if check_seconds("the duration", duration) < 0.0:
+            raise TimeStepError(f"the duration is {duration} s; it must not be negative")
         if self._not_ready:
             raise self._not_ready
         steps = round(duration / self.time_step)
@@ -432,6 +434,7 @@ class Simulator:
             if viewer:
                 viewer.finish(trajectory)
             return trajectory
+        check_room(self.robot, steps)
         record = Record(self.robot, steps, bool(self.body_pairs))
         start = clock.perf_counter()
         first_time = self._state.time
@@ -554,6 +557,10 @@ class Simulator:
         return np.ascontiguousarray(array)
 
     def _check_wrenches(self, wrenches: Mapping[str, ArrayLike]) -> Array:
+        if not isinstance(wrenches, Mapping):
+            raise ArgumentError(
+                "wrenches", wrenches, 'a dict from links to force and torque: {"base": (6,)}'
+            )
         table = np.zeros((len(self.robot.bodies), 6))
         for link, wrench in wrenches.items():
             body = self._body_of(link)
@@ -597,12 +604,26 @@ class Simulator:
         return StepFailedError(self._state.time, status.name, report[2], advice)
 
 
-def check_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-    """Obstacles of different names, or an error; a single one need not be in a list."""
-    listed = (obstacles,) if isinstance(obstacles, Obstacle) else tuple(obstacles)
-    for obstacle in listed:
-        if not isinstance(obstacle, Obstacle):
-            raise ArgumentError("obstacles", obstacle, "a vc.Obstacle, or a list of them")
+Item = TypeVar("Item", Event, Obstacle)
+
+
+def _listed(name: str, kind: type[Item], given: Sequence[Item] | Item) -> tuple[Item, ...]:
+    """Things of one kind; a single one need not be in a list."""
+    listed = tuple(given) if isinstance(given, Iterable) else (given,)
+    for item in listed:
+        if not isinstance(item, kind):
+            raise ArgumentError(name, item, f"a vc.{kind.__name__}, or a list of them")
+    return listed
+
+
+def check_events(events: Sequence[Event] | Event) -> tuple[Event, ...]:
+    """Events, or an error."""
+    return _listed("events", Event, events)
+
+
+def check_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> tuple[Obstacle, ...]:
+    """Obstacles of different names, or an error."""
+    listed = _listed("obstacles", Obstacle, obstacles)
     names = [obstacle.name for obstacle in listed]
     for name in names:
         if names.count(name) > 1:
@@ -610,13 +631,21 @@ def check_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     return listed
 
 
+def check_seconds(what: str, value: float) -> float:
+    """A finite number, or TimeStepError."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TimeStepError(f"{what} is {value!r}; it must be a number [s]") from None
+    if not math.isfinite(number):
+        raise TimeStepError(f"{what} is {number} s; it must be finite")
+    return number
+
+
 def check_time_step(time_step: float) -> float:
     """A finite time step above zero, or TimeStepError."""
-    try:
-        value = float(time_step)
-    except (TypeError, ValueError):
-        raise TimeStepError(f"the time step is {time_step!r}; it must be a number [s]") from None
-    if not (math.isfinite(value) and value > 0.0):
+    value = check_seconds("the time step", time_step)
+    if value <= 0.0:
         raise TimeStepError(f"the time step is {value} s; it must be above zero, say 0.01")
     return value
 

@@ -135,8 +135,11 @@ class Trajectory(Record):
                 values[part.name] = np.array(value, dtype=np.str_).reshape(-1, 4)
             elif part.name != "robot":
                 values[part.name] = int(value) if isinstance(value, Status) else value
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, **values)
+        try:
+            with Path(path).open("wb") as file:
+                np.savez_compressed(file, **values)
+        except OSError as error:
+            raise TrajectoryFileError(f"cannot write {path}: {error.strerror}") from error
 
     @staticmethod
     def load(path: str | Path) -> Trajectory:
