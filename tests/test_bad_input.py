@@ -323,6 +323,8 @@ def test_trajectory_files(tmp_path):
     ("changes", "error", "match"),
     [
         ({"tau": np.zeros((4, 3))}, errors.ArrayError, "tau"),
+        ({"tau": None}, errors.ArrayError, r"is None; .*np\.zeros\(\(N, 2\)\)"),
+        ({"q": None}, errors.ArrayError, r"'q': is None; robot\.neutral\(\)"),
         ({"tau": np.full((4, 2), np.nan)}, errors.ArrayError, "not finite"),
         ({"q": np.zeros((2, 3))}, errors.ArrayError, "argument 'q'"),
         ({"v": np.zeros((3, 10)), "tau": np.zeros((2, 4, 2))}, errors.ArrayError, "different"),

@@ -147,6 +147,18 @@ CASES = {
         errors.LoopClosureError,
         "'loop' stays open",
     ),
+    "revolute loop joint without an axis": (
+        loop_square("revolute")
+        .replace('<link2 link="c" xyz="0 0 1"/>', '<link2 link="c" xyz="0 0 2"/>')
+        .replace('<axis xyz="0 1 0"/></loop_joint>', "</loop_joint>"),
+        errors.LoopClosureError,
+        "'loop' is revolute and has no <axis>, which makes it x",
+    ),
+    "motor without a torque constant": (
+        pair(extension('<motor joint="hinge" voltage="48"/>')),
+        errors.MotorError,
+        "needs its torque_constant",
+    ),
     "motor on a fixed joint": (
         pair(extension('<motor joint="hinge" torque_constant="1"/>'), kind="fixed", limit=""),
         errors.MotorError,
@@ -459,3 +471,25 @@ def test_bad_pinocchio_models():
     model.lowerPositionLimit[:], model.upperPositionLimit[:] = 2.0, 1.0
     with pytest.raises(errors.ModelError, match="'hinge': lower limit"):
         vc.from_pinocchio(model)
+
+
+def test_a_loop_that_closes_beyond_the_limits_only(tmp_path, caplog):
+    narrow = '<limit lower="0.5" upper="0.6" effort="10" velocity="5"/>'
+    wide = '<limit lower="-3" upper="3" effort="10" velocity="5"/>'
+    text = loop_square("spherical").replace(wide, narrow)  # a parallelogram turns j_b back by j_a
+    loaded = vc.load_robot(write(tmp_path, text))
+    assert "no closed configuration within the limits" in caplog.text
+    with pytest.raises(errors.JointLimitError, match="widen the limits of '(j_a|j_b|j_c)'") as told:
+        vc.Simulator(loaded)
+    assert "as robot.neutral() does" not in str(told.value)
+    vc.Simulator(loaded, joint_limits=False)  # the advice works
+
+
+def test_a_loop_joint_without_an_axis_is_reported(tmp_path):
+    text = loop_square("revolute")
+    assert "no <axis>" not in str(vc.load_robot(write(tmp_path, text)).report)
+    text = text.replace('<axis xyz="0 1 0"/></loop_joint>', "</loop_joint>")
+    loaded = vc.load_robot(write(tmp_path, text))  # closed as it stands, but stiff
+    assert "no <axis>: x of its frames is taken" in str(loaded.report)
+    loaded = vc.load_robot(write(tmp_path, text.replace('revolute"><link1', 'spherical"><link1')))
+    assert "no <axis>" not in str(loaded.report)

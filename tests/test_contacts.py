@@ -216,6 +216,37 @@ def test_robot_is_put_on_the_ground(name, height):
     assert loaded.loop_error(q) < 1e-12
 
 
+@pytest.mark.parametrize("name", ["fly_hopper", "jumper"])
+def test_robot_is_put_on_a_slope(name):
+    ground = vc.Ground(normal=(0.6, 0.2, 2.0), height=0.1)
+    sim = vc.Simulator(vc.load_robot(name), ground=ground)
+    q = sim.robot.on_ground(sim.robot.neutral(), ground.height, ground.normal)
+    assert q == pytest.approx(sim.reset().q, abs=1e-14)
+    sim.reset(q)
+    gap = sim.run(0.01).contacts["foot"].gap[0]
+    assert gap == pytest.approx(0.0, abs=1e-14)
+    low = sim.robot.neutral()
+    low[2 if name == "fly_hopper" else 0] -= 5.0
+    advice = r"robot\.on_ground\(q, sim\.ground\.height, sim\.ground\.normal\)"
+    with pytest.raises(vc.errors.PenetrationError, match=advice):
+        sim.reset(low)
+
+
+def test_a_slope_that_no_slide_reaches():
+    jumper = vc.load_robot("jumper")  # its slide is vertical
+    with pytest.raises(vc.errors.PlacementError, match="slide"):
+        jumper.on_ground(jumper.neutral(), normal=(1.0, 0.0, 0.0))
+    with pytest.raises(vc.errors.ArrayError, match="normal"):
+        jumper.on_ground(jumper.neutral(), normal=(0.0, 0.0, 0.0))
+
+
+def test_a_fixed_robot_below_the_ground_is_not_sent_to_on_ground():
+    hopper = vc.load_robot("fly_hopper", base="fixed")
+    with pytest.raises(vc.errors.PenetrationError, match="change its configuration, lower") as told:
+        vc.Simulator(hopper).reset(hopper.neutral())
+    assert "on_ground" not in str(told.value)
+
+
 def test_robot_that_cannot_be_put_on_the_ground(tmp_path):
     walker = vc.load_robot("walker")  # its slide is horizontal
     with pytest.raises(vc.errors.PlacementError, match="vertical slide"):

@@ -191,14 +191,19 @@ class LoopClosureError(ViContactError):
     """No closed configuration was found; `gaps` maps open loops to their error [m or rad]."""
 
     def __init__(
-        self, robot: str, gaps: dict[str, float], fixed: Sequence[str], place: str = ""
+        self,
+        robot: str,
+        gaps: dict[str, float],
+        fixed: Sequence[str],
+        place: str = "",
+        advice: str = "",
     ) -> None:
         self.robot = robot
         self.gaps = dict(gaps)
         self.fixed = tuple(fixed)
         gap_words = ", ".join(f"'{name}' stays open by {gap:.3g}" for name, gap in gaps.items())
         held = f" with {', '.join(self.fixed)} held" if self.fixed else ""
-        advice = (
+        advice = advice or (
             "hold fewer joints or start nearer to a closed pose"
             if self.fixed
             else "check the loop's points and the link lengths, or start nearer to a closed pose"
@@ -277,12 +282,11 @@ class GroundError(ViContactError):
 class PenetrationError(ViContactError):
     """A start with a contact below the ground; `contact` and `depth` [m] say which and how far."""
 
-    def __init__(self, robot: str, contact: str, depth: float) -> None:
+    def __init__(self, robot: str, contact: str, depth: float, advice: str) -> None:
         self.contact = contact
         self.depth = depth
         super().__init__(
-            f"robot '{robot}': contact '{contact}' is {depth:.3g} m below the ground; start from "
-            "robot.on_ground(q), lower the ground or use ground=None"
+            f"robot '{robot}': contact '{contact}' is {depth:.3g} m below the ground; {advice}"
         )
 
 
@@ -306,12 +310,14 @@ class ObstacleError(ViContactError):
 class JointLimitError(ViContactError):
     """A start with a joint beyond its limit; `joint` says which."""
 
-    def __init__(self, robot: str, joint: str, value: float, lower: float, upper: float) -> None:
+    def __init__(
+        self, robot: str, joint: str, value: float, lower: float, upper: float, advice: str
+    ) -> None:
         self.joint = joint
         self.value = value
         super().__init__(
             f"robot '{robot}': joint '{joint}' starts at {value:.6g}, outside its limits "
-            f"{lower:.6g} to {upper:.6g} [rad or m]; move it inside, as robot.neutral() does"
+            f"{lower:.6g} to {upper:.6g} [rad or m]; {advice}"
         )
 
 

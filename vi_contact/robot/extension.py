@@ -69,6 +69,7 @@ class LoopSpec:
     axis: Array
     axis2: Array
     line: int | None
+    axis_given: bool = True
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ class _Reader:
                 axis=axis,
                 axis2=axis2,
                 line=element.sourceline,
+                axis_given=element.find("axis") is not None,
             )
         )
 
@@ -317,6 +319,13 @@ class _Reader:
                 element,
                 f"joint '{name}' mimics another one and cannot have a motor; put it on the joint "
                 "that is followed",
+            )
+        if element.get("torque_constant") is None:
+            self.document.fail(
+                MotorError,
+                element,
+                f"the motor on '{name}' needs its torque_constant [N m/A]; voltage and resistance, "
+                "current_limit, gear_ratio and rotor_inertia may be left out",
             )
         if (element.get("voltage") is None) != (element.get("resistance") is None):
             self.document.fail(

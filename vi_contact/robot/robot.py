@@ -41,6 +41,9 @@ Geometry = Callable[[], "pin.GeometryModel | None"]
 LARGE_MEMORY = 16e9
 """Memory taken for granted where the system does not tell [bytes]."""
 
+SMALLEST_LIFT = 1e-3
+"""Way along the ground's normal per way of the base: on a slide beside a wall it gets nowhere."""
+
 ContactSource = Callable[["Robot"], tuple[tuple[Contact, ...], tuple[Finding, ...]]]
 
 
@@ -264,21 +267,22 @@ class Robot:
             raise ArgumentError("fixed", fixed, "a list of joint names, or () for none")
         return closure.close_loops(self, self.check_q(q), tuple(names))
 
-    def on_ground(self, q: ArrayLike, height: float = 0.0) -> Array:
-        """(nq,) q with the base lifted or lowered so that the lowest contact touches z = height.
+    def on_ground(
+        self, q: ArrayLike, height: float = 0.0, normal: ArrayLike = (0.0, 0.0, 1.0)
+    ) -> Array:
+        """(nq,) q with the base lifted or lowered so that the lowest contact touches the ground.
 
-        The base is a free one, or one on a vertical slide. Raises PlacementError otherwise.
+        The ground is z = height, or n.p = height with n the normal (3,) scaled to length one. The
+        base is a free one, moved along n, or one on a vertical slide. Raises PlacementError
+        otherwise.
         """
         configuration = self.check_q(q)
-        base = self.joints[0] if self.joints else None
-        if len(self.base_dofs):
-            index, direction = 2, 1.0
-        elif base is not None and base.kind is JointKind.PRISMATIC and base.parent == WORLD:
-            R_WF = maximal.rotation_matrices(base.frame_parent.quat_xyzw)
-            index, direction = base.idx_q, float((R_WF @ base.axis)[2])
-        else:
-            index, direction = 0, 0.0
-        if abs(direction) < 0.999:
+        n = check_array("normal", normal, 3)
+        if not n.any():
+            raise ArrayError("normal", "is zero; it points out of the ground")
+        n /= np.linalg.norm(n)
+        way, rate = self._lift(n)
+        if rate < SMALLEST_LIFT:
             raise PlacementError(
                 f"robot '{self.name}' has neither a free base nor one on a vertical slide; set its "
                 "configuration by hand"
@@ -288,11 +292,29 @@ class Robot:
         state = self.to_maximal(configuration)
         R_WB = maximal.rotation_matrices(state.quat_WB_xyzw)
         lowest = min(
-            state.p_WB[contact.body, 2] + R_WB[contact.body, 2] @ contact.p_BC - contact.radius
+            (state.p_WB[contact.body] + R_WB[contact.body] @ contact.p_BC) @ n - contact.radius
             for contact in self.contacts
         )
-        configuration[index] += (height - lowest) / direction
+        configuration += (height - lowest) / rate * way
         return configuration
+
+    def _lift(self, n: Array) -> tuple[Array, float]:
+        """(nq,) how to change q to move all contacts up, and how far along n (3,) that takes them.
+
+        Zero if there is neither a free base nor one on a vertical slide.
+        """
+        way, base = np.zeros(self.nq), self.joints[0] if self.joints else None
+        if base is None or base.parent != WORLD:
+            return way, 0.0
+        R_WF = maximal.rotation_matrices(base.frame_parent.quat_xyzw)
+        if base.kind is JointKind.FLOATING:
+            way[base.idx_q : base.idx_q + 3] = R_WF.T @ n
+            return way, 1.0
+        axis_W = R_WF @ base.axis
+        if base.kind is not JointKind.PRISMATIC or abs(axis_W[2]) < 0.999:
+            return way, 0.0
+        way[base.idx_q] = np.sign(axis_W[2])
+        return way, float(np.sign(axis_W[2]) * axis_W @ n)
 
     def loop_error(self, q: ArrayLike) -> float:
         """Largest error of a loop or mimic joint [m or rad]."""

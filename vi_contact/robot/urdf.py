@@ -32,7 +32,7 @@ from vi_contact.errors import (
 from vi_contact.robot import assembly
 from vi_contact.robot.checks import Checker
 from vi_contact.robot.contacts import ContactFinder, link_friction
-from vi_contact.robot.extension import Extension, MotorSpec, read_extension
+from vi_contact.robot.extension import Extension, LoopSpec, MotorSpec, read_extension
 from vi_contact.robot.inertias import check_model, inertia_findings, rotor_findings
 from vi_contact.robot.parts import JointKind, Loop, Mimic, Motor, Pose, Spring
 from vi_contact.robot.report import Finding, Outcome
@@ -102,6 +102,10 @@ def load_robot(
     find_contacts = ContactFinder(tuple(extension.contacts), friction)
     loops, springs = _loops(bare, extension), _springs(bare, extension)
     findings += _same_body_findings(loops, springs, file.name)
+    for loop in _without_axis(extension.loops):
+        message = "no <axis>: x of its frames is taken"
+        place = f"loop_joint '{loop.name}'"
+        findings.append(Finding(Outcome.CHECK, place, message, file.name, loop.line))
     robot = Robot(
         name=model.name,
         model=model,
@@ -128,7 +132,13 @@ def load_robot(
     except LoopClosureError as error:
         line = next((loop.line for loop in extension.loops if loop.name in error.gaps), None)
         place = f"{file}:{line}" if line else str(file)
-        raise LoopClosureError(error.robot, error.gaps, error.fixed, place) from None
+        advice = ""
+        for loop in _without_axis(loop for loop in extension.loops if loop.name in error.gaps):
+            advice = (
+                f"loop joint '{loop.name}' is {loop.kind.name.lower()} and has no <axis>, which "
+                'makes it x of its frames: give it one, as <axis xyz="0 1 0"/>'
+            )
+        raise LoopClosureError(error.robot, error.gaps, error.fixed, place, advice) from None
     if strict and robot.report.strict_findings:
         raise StrictImportError(file, [str(finding) for finding in robot.report.strict_findings])
     return robot
@@ -341,6 +351,12 @@ def _loops(robot: Robot, extension: Extension) -> tuple[Loop, ...]:
             )
         )
     return tuple(loops)
+
+
+def _without_axis(loops: Iterable[LoopSpec]) -> list[LoopSpec]:
+    """Loop joints that have an axis, but were not given one."""
+    kinds = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.UNIVERSAL)
+    return [loop for loop in loops if loop.kind in kinds and not loop.axis_given]
 
 
 def _springs(robot: Robot, extension: Extension) -> tuple[Spring, ...]:

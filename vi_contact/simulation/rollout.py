@@ -64,6 +64,12 @@ def rollout(
         robot, time_step, gravity, options, ground, joint_limits,
         obstacles=obstacles, self_collision=self_collision,
     )  # fmt: skip
+    if tau is None:
+        raise ArrayError(
+            "tau", f"is None; its shape says how many steps: np.zeros((N, {robot.nu})) for none"
+        )
+    if q is None:
+        raise ArrayError("q", "is None; robot.neutral() and robot.on_ground(q) give one")
     torques = _numbers("tau", tau)
     if torques.ndim not in (2, 3) or torques.shape[-1] != robot.nu:
         raise ArrayError(

@@ -283,11 +283,8 @@ class Simulator:
         depth, _ = self._observer.deepest_contact()
         if self.ground is None or depth <= 0.0:
             return q
-        if len(self.robot.base_dofs):
-            q[:3] += depth * self.ground.unit_normal
-        elif self.ground.unit_normal[2] == 1.0:
-            with contextlib.suppress(PlacementError):  # on a vertical slide
-                q = self.robot.on_ground(q, self.ground.height)
+        with contextlib.suppress(PlacementError):  # neither free nor on a vertical slide
+            return self.robot.on_ground(q, self.ground.height, self.ground.normal)
         return q
 
     @cached_property
@@ -351,16 +348,34 @@ class Simulator:
         """No contact below the ground, no joint beyond its limits."""
         depth, contact = self._observer.deepest_contact()
         if depth > PENETRATION_TOLERANCE:
-            raise PenetrationError(self.robot.name, self.robot.contact_names[contact], depth)
+            name = self.robot.contact_names[contact]
+            raise PenetrationError(self.robot.name, name, depth, self._way_up(q))
         for pair, gap in self._observer.body_gaps() if self.body_pairs else ():
             if gap < -PENETRATION_TOLERANCE:
                 raise OverlapError(self.robot.name, self.body_pairs.names[pair], -gap)
-        for joint in self.robot.joints if self.joint_limits else ():
+        for k, joint in enumerate(self.robot.joints if self.joint_limits else ()):
             if joint.nv != 1 or joint.continuous:
                 continue
             value, lower, upper = float(q[joint.idx_q]), joint.lower[0], joint.upper[0]
             if not lower - LIMIT_TOLERANCE <= value <= upper + LIMIT_TOLERANCE:
-                raise JointLimitError(self.robot.name, joint.name, value, lower, upper)
+                advice = "move it inside, as robot.neutral() does"
+                if k in closure.beyond_limits(self.robot, self.robot.neutral()):
+                    advice = (
+                        "robot.neutral() found no closed configuration inside: widen the limits of "
+                        f"'{joint.name}' in the file, or use joint_limits=False"
+                    )
+                raise JointLimitError(self.robot.name, joint.name, value, lower, upper, advice)
+
+    def _way_up(self, q: Array) -> str:
+        """What to do about a contact below the ground."""
+        assert self.ground is not None
+        try:
+            self.robot.on_ground(q, self.ground.height, self.ground.normal)
+        except PlacementError:
+            return "change its configuration, lower the ground or use ground=None"
+        flat = self.ground.height == 0.0 and self.ground.unit_normal[2] == 1.0
+        where = "" if flat else ", sim.ground.height, sim.ground.normal"
+        return f"start from robot.on_ground(q{where}), lower the ground or use ground=None"
 
     def _check_closed(self, q: Array) -> None:
         error = np.abs(closure.closure_rows(self.robot, q)[0])
