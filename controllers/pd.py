@@ -22,8 +22,8 @@ class JointPD:
 
     .. math:: \tau = \tau_{ff} + g(q) + k_p (q_{ref} - q) + k_d (v_{ref} - v)
 
-    The gains act implicitly (see `vc.JointCommand`), so stiff ones are stable at any time step;
-    modes much faster than the step are damped slowly, and show as speeds that alternate.
+    The gains act implicitly (see `vc.JointCommand`), so stiff ones are stable at any time step, and
+    settle within a few.
     q: (nu,) in the order of `robot.actuated_joints`, the neutral configuration if not given. Where
     a single number is given for kp, joints with several coordinates are only damped.
 

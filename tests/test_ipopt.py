@@ -12,7 +12,7 @@ from test_twin import damped, sprung
 from urdf_text import INERTIAL, joint, link, loop_square, robot, write
 
 import vi_contact as vc
-from vi_contact.mechanics.time_stepping import Scales
+from vi_contact.mechanics.time_stepping import DRIVE, Scales
 from vi_contact.solvers.newton import SolverOptions, make_stepper
 from vi_contact.solvers.step_program import (
     Inputs,
@@ -260,7 +260,7 @@ def program():
     step = StepProgram(HOPPER, points, [1], Selection({0}, {(1, 0), (3, 1)}), 1e-6)
     n, nv = len(HOPPER.bodies), HOPPER.nv
     inputs = Inputs(
-        0.01, GRAVITY, rng.normal(size=(nv, 5)) ** 2, rng.normal(size=(n, 6)),
+        0.01, GRAVITY, rng.normal(size=(nv, DRIVE)) ** 2, rng.normal(size=(n, 6)),
         np.zeros(points.count), np.full(n, 0.004),
     )  # fmt: skip
     step.prepare(memory, inputs, Scales(0.01, 0.7, 1e-3, 1e-3, 1e-6))

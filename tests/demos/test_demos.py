@@ -71,7 +71,7 @@ def test_walker_takes_two_steps_and_falls(tmp_path, capsys):
 def test_dropped_hopper_stands_with_both_solvers(tmp_path, capsys):
     figures = run("ipopt_drop", "--plot", str(tmp_path / "drop.png"))
     assert figures.apart.max() < 1e-5  # the tolerances leave 1e-9
-    assert figures.impact == pytest.approx(0.12)
+    assert figures.impact == pytest.approx(0.13)  # at 0.12 s it is 13 um above the ground
     assert figures.speed < 0.01  # it stands
     assert (tmp_path / "drop.png").stat().st_size > 10_000
     lines = capsys.readouterr().out.splitlines()

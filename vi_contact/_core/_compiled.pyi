@@ -152,6 +152,8 @@ class Stepper:
         """(row_count,) impulses that loops and mimic joints gave at the node in `get_v`."""
     def set_servos(self, servos: Array | None) -> None:
         """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
+    def feedback(self, time_step: float) -> Array:
+        """(nv, 3): alpha, theta and last feedback of every coordinate in a step of that length."""
     def prescribe(
         self, q1: Array, multipliers: Array, contacts: Array, joints: Array, iterations: int
     ) -> None:

@@ -66,13 +66,20 @@ inline Work Stepper::interval_work(const double* v0, const double* v1) {
              Eigen::Map<const Vector3>(wrenches_ + 6 * i + 3).dot(turn);
   }
   double d[6], back[6];
+  Work w{motor_work_, external_work_, damping_work_, 0.0, 0.0, 0.0};
   for (const Link& link : model_.links) {
     increment(link, x1_.data() + link.c, x0_.data() + link.c, d);
     increment(link, x0_.data() + link.c, x1_.data() + link.c, back);
     for (int j = 0; j < link.nv; ++j) {
       const double u0 = v0[link.v + j], u1 = v1[link.v + j];
-      const double damping = model_.drives[link.v + j].damping;
+      const Drive& drive = model_.drives[link.v + j];
+      const double damping = drive.damping;
       error += torque_[link.v + j] * 0.5 * (h * (u0 + u1) - (d[j] - back[j]));
+      if (leaned_last_) {  // an impulse works at the mean of the velocities before and after it
+        const double half = 0.5 * leaned_[link.v + j];
+        (has_servo(drive) ? w.motor : w.damping) += half * (u0 + d[j] / h);
+        error += half * (u0 - d[j] / h);
+      }
       error -= 0.5 * damping * (d[j] * (u0 - d[j] / h) - back[j] * (u1 + back[j] / h));
     }
   }
@@ -92,7 +99,7 @@ inline Work Stepper::interval_work(const double* v0, const double* v1) {
       error += closure_.lambda[damper++] * (rate0 + rate1 - 2.0 * (s1 - s0) / h);
     }
   }
-  Work w{motor_work_, external_work_, damping_work_, 0.0, 0.0, error};
+  w.integration = error;
   if (!with_laws_) return w;
   w.friction = left_friction_ + node_.friction;
   w.impact = left_impact_ + node_.impact;

@@ -361,6 +361,9 @@ NB_MODULE(_compiled, m) {
           [](OwningStepper& s, OptionalArray servos) { s.stepper.set_servos(data(servos)); },
           "servos"_a.none())
       .def(
+          "feedback", [](const OwningStepper& s, double h) { return s.stepper.feedback(h); },
+          "time_step"_a)
+      .def(
           "prescribe",
           [](OwningStepper& s, const Eigen::VectorXd& q1, const Eigen::VectorXd& lambda,
              const Table& contacts, const Table& joints, int iterations) {

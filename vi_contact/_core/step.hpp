@@ -122,6 +122,11 @@ class Stepper {
         v_before_(VectorX::Zero(model.nv)),
         v_after_(VectorX::Zero(model.nv)),
         torque_(VectorX::Zero(model.nv)),
+        lean_(VectorX::Zero(model.nv)),
+        alpha_(VectorX::Zero(model.nv)),
+        leaned_(VectorX::Zero(model.nv)),
+        feedback_(VectorX::Zero(model.nv)),
+        last_feedback_(VectorX::Constant(model.nv, infinity)),
         tau_(VectorX::Zero(model.nu)),
         saturated_(VectorX::Zero(model.nu)),
         laws_(model, settings.ground, zero_frames(model)) {
@@ -144,6 +149,7 @@ class Stepper {
     }
     saved_ = VectorX::Zero(state_size());
     set_inertias();
+    set_lean();
     inverse_tolerance_ = VectorX::Zero(model.nv);
     chord_of_.x0 = chord_of_.x1 = VectorX::Zero(model.nc);
     chord_.driven_base = tree_.driven_base;
@@ -157,15 +163,16 @@ class Stepper {
 
   // ------------------------------------------------------------------------------- state
   // The whole state as numbers: coordinates, momenta, what the predictor knows of the last steps,
-  // the step of the last factorisation, and what contacts and joints remember.
+  // the feedback of the last step, the step of the last factorisation, and what contacts and joints
+  // remember.
   int state_size() const {
-    return 3 * model_.nc + 3 * model_.nv + 36 * model_.dense + predictor_.state_size() + 5 +
+    return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 5 +
            laws_.state_size();
   }
 
   void get_state(double* out) const {
     const auto put = [&](const VectorX& v) { out = std::copy(v.data(), v.data() + v.size(), out); };
-    put(x0_), put(p0_);
+    put(x0_), put(p0_), put(last_feedback_);
     predictor_.get_state(out);
     out += predictor_.state_size();
     put(chord_of_.x0), put(chord_of_.x1), put(chord_.kappa);
@@ -182,7 +189,7 @@ class Stepper {
       std::copy(in, in + v.size(), v.data());
       in += v.size();
     };
-    take(x0_), take(p0_);
+    take(x0_), take(p0_), take(last_feedback_);
     predictor_.set_state(in);
     in += predictor_.state_size();
     take(chord_of_.x0), take(chord_of_.x1), take(chord_.kappa);
@@ -196,6 +203,7 @@ class Stepper {
     last_.kinetic = *in++, last_.power = *in++, last_.h = *in++;
     take(last_.drives);
     laws_.set_state(in);
+    leaned_last_ = true;  // or may have
     load_frames();
   }
 
@@ -205,6 +213,7 @@ class Stepper {
     settle_mimic_turns(x0_.data());
     normalise_quaternions();
     laws_.forget();
+    last_feedback_.setConstant(infinity);
     chord_of_.h = 0.0;
     chord_of_.fall = fall_to_keep_factors;
     load_frames();
@@ -284,7 +293,12 @@ class Stepper {
     for (int i = 0; rows && i < model_.nu; ++i, rows += 4) {
       servos_.push_back({rows[0], rows[1], rows[2], rows[3]});
     }
+    set_lean();
   }
+
+  // (nv, 3): how the feedback of each coordinate acts in a step of given length, see
+  // joint_forces.hpp: alpha, theta, and the feedback of the step before; theta is 1/2 without one.
+  Eigen::Matrix<double, Eigen::Dynamic, 3> feedback(double time_step) const;
 
   // A step of any length; the state keeps the warm start of the usual one.
   StepReport step(const double* tau, const double* wrenches, double time_step) {
@@ -413,6 +427,13 @@ class Stepper {
   bool velocities_with_laws(double* v);
   void book_left_laws();
   void joint_forces();
+  void set_lean();
+  std::pair<double, double> lean_at(int j, double h) const;
+  bool has_servo(const Drive& drive) const;
+  void lean();
+  void remember_feedback();
+  double lean_tangent(int j, const Drive& drive, double speed, double slope) const;
+  DriveTorque unservoed(const Drive& drive, double speed) const;
   DriveTorque driven_torque(const Link& link, const Drive& drive, double d) const;
   void set_joint_tangents(Elimination& tree) const;
   Matrix6 increment_tangent(const Link& link, const double* d) const;
@@ -524,7 +545,8 @@ class Stepper {
       increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
       for (int j = 0; j < link.nv; ++j) {
         const int k = link.v + j;
-        const double impulse = last_.drives[k] + 0.5 * h_ * torque_[k];
+        double impulse = last_.drives[k] + 0.5 * h_ * torque_[k];
+        if (leans_) impulse += leaned_[k];
         sum += 0.5 * impulse * inverse_h_ * (predictor_.last()[k] + d[j]);
       }
     }
@@ -617,6 +639,7 @@ class Stepper {
     laws_.scale(h / h_);
     h_ = h;
     inverse_h_ = 1.0 / h;
+    set_lean();
     spring_impulses(frames0_, spring0_);
   }
 
@@ -812,16 +835,25 @@ class Stepper {
     }
   }
 
-  // Inertias of what each coordinate moves, taken once, with all coordinates at zero.
+  // Inertias of what each coordinate moves, taken once, with all coordinates at zero; and, with all
+  // coordinates free to follow, the inverse: the diagonal of the inverse mass matrix.
   void set_inertias() {
     Frames frames = zero_frames(model_);
     turn_inertias(model_, frames);
     set_mass_tangents();
     inertias_.setZero(model_.nv);
+    mobilities_.setZero(model_.nv);
     if (!tree_.factor_mass(frames)) return;
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) inertias_[link.v + j] = tree_.inertia(link, j);
     }
+    for (int j = 0; j < model_.nv; ++j) {
+      r_[j] = -1.0;
+      tree_.solve(r_.data(), dq_.data());
+      r_[j] = 0.0;
+      mobilities_[j] = dq_[j];
+    }
+    dq_.setZero();
     set_levers(frames);
   }
 
@@ -989,6 +1021,7 @@ class Stepper {
     } else {
       torque_.setZero(), tau_.setZero(), saturated_.setZero();
     }
+    remember_feedback();
     if (keep_books) keep_right();
     if (with_laws_) {
       last_.kinetic = mean_kinetic() + rotor_kinetic() + most_wrench_work();
@@ -1062,8 +1095,8 @@ class Stepper {
   std::vector<Wrench> f_, half_, spring0_, spring1_;
   VectorX x0_, x1_, trial_, p0_, p1_;
   Predictor predictor_;
-  VectorX r_, inertias_, levers_, inverse_tolerance_, dq_, v_before_, v_after_, torque_, tau_,
-      saturated_, saved_;
+  VectorX r_, inertias_, mobilities_, levers_, inverse_tolerance_, dq_, v_before_, v_after_,
+      torque_, lean_, alpha_, leaned_, feedback_, last_feedback_, tau_, saturated_, saved_;
   Work work_;
   bool was_split_ = false;
   VectorX left_, right_, carried_;  // for the books, see there
@@ -1073,6 +1106,8 @@ class Stepper {
   const double* wrenches_ = nullptr;
   std::vector<Servo> servos_;  // per input, or none
   bool has_bias_ = false, driven_ = false, with_laws_ = false;
+  // Whether a feedback leans, with these servos and this h, and in the last step that was taken.
+  bool leans_ = false, leaned_last_ = false;
   bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
   std::optional<Solution> given_;
   Laws laws_;

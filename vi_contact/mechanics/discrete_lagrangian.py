@@ -102,8 +102,12 @@ def balance(
     multipliers: Expression,
     h: Expression,
     gravity: Expression,
+    leaned: Expression | None = None,
 ) -> tuple[Expression, Expression]:
-    """`left` and `right` of `step_balance` as expressions; nodes are symbols (3, n) and (4, n)."""
+    """`left` and `right` of `step_balance` as expressions; nodes are symbols (3, n) and (4, n).
+
+    leaned: (nv,) impulses of the joints at the left node alone, see `drives.lean`.
+    """
     n = len(robot.bodies)
     left, right = poses_of(*node0), poses_of(*node1)
     action = kinetic(robot, left, right, h)
@@ -124,7 +128,10 @@ def balance(
                     else -increment(joint, right, left)
                 )
                 effort -= ca.DM(joint.damping) * way / h
-            add_joint_force(joint, poses, h / 2.0 * effort, wrench)
+            impulse = h / 2.0 * effort
+            if leaned is not None and poses is left:
+                impulse += leaned[joint.idx_v : joint.idx_v + joint.nv]
+            add_joint_force(joint, poses, impulse, wrench)
         for spring in robot.springs:
             ends = (spring.body_1, spring.p_1, spring.body_2, spring.p_2)
             stretched = _distance(right, *ends) - _distance(left, *ends)

@@ -28,6 +28,17 @@ def drive_torque(
     return torque * ca.fmin(1.0, ca.fmax(0.0, (top - driving) / ((1.0 - FADE_START) * top)))
 
 
+def lean(theta: Expression, feedback: Expression, before: Expression, h: Expression) -> Expression:
+    r"""Impulse that a stiff feedback gives at the left node, besides the half of it at either.
+
+    .. math:: (\theta - \tfrac12) h (b_k - b_{k-1})
+
+    Feedback b is what a drive gives for its servo, and the joint's damping; a stiff servo reads its
+    angle at :math:`q_k + \alpha d`. `_core/joint_forces.hpp` says which numbers do not ring.
+    """
+    return (theta - 0.5) * h * (feedback - before)
+
+
 def _within(
     value: Expression, lower: Expression, upper: Expression, size: float | None = None
 ) -> Expression:

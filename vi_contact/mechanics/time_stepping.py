@@ -41,7 +41,7 @@ from vi_contact.mechanics.discrete_lagrangian import (
     row_count,
     rows,
 )
-from vi_contact.mechanics.drives import drive_torque
+from vi_contact.mechanics.drives import drive_torque, lean
 from vi_contact.mechanics.rotations import Expression
 from vi_contact.robot.parts import WORLD, Array, Joint
 from vi_contact.robot.robot import Robot
@@ -50,8 +50,9 @@ POSE = 7
 """Numbers of a pose: position, quaternion x y z w."""
 WRENCH = 6
 """Rows of a body's balance of momentum: along world axes, about body axes."""
-DRIVE = 5
-"""Numbers of what is asked of a drive: torque, and a servo's error, speed, stiffness, damping."""
+DRIVE = 8
+"""Numbers of a drive: torque asked for; error, speed, stiffness and damping of a servo; alpha,
+theta and the feedback of the last step, see `drives.lean`."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def robot_block(robot: Robot) -> Block:
 
     Own variables: multipliers (m,). Own rows: norms (n,), constraints (m,).
     Parameters after scales and poses at node 0: gravity (3,), momentum of node 0 (n, 6), drives
-    (nv, 5), wrenches (n, 6) in world axes at the centres of mass, coordinates of joints with one
+    (nv, 8), wrenches (n, 6) in world axes at the centres of mass, coordinates of joints with one
     (joints,); each row by row.
     """
     b = _Builder(len(robot.bodies))
@@ -171,8 +172,10 @@ def robot_block(robot: Robot) -> Block:
     gravity, momentum = b.parameter(3), b.parameter(WRENCH * b.count)
     drives, wrenches = b.parameter(DRIVE, robot.nv), b.parameter(WRENCH, b.count)
     coordinates = b.parameter(len(robot.joints))
-    torque = _torques(robot, drives, b)
-    ends = balance(robot, b.node0, b.node1, torque, wrenches, multipliers * b.impulse, b.h, gravity)
+    torque, leaned = _torques(robot, drives, b)
+    left, _ = balance(
+        robot, b.node0, b.node1, torque, wrenches, multipliers * b.impulse, b.h, gravity, leaned
+    )
 
     def coordinate(joint: Joint) -> Expression:
         return coordinates[joint.child] + increment(joint, b.left, b.right)
@@ -182,19 +185,19 @@ def robot_block(robot: Robot) -> Block:
     yielding = b.compliance * ca.vertcat(ca.SX.zeros(tree), multipliers[tree:])
     closed = rows(robot, b.right, coordinate) / b.length + yielding
     zero = ca.vertcat(ca.vertcat(*norms) / b.length, closed)
-    return b.block("robot", ends[0] - momentum, zero, ca.SX(0, 1))
+    return b.block("robot", left - momentum, zero, ca.SX(0, 1))
 
 
 def end_of_step(robot: Robot) -> ca.Function:
     """(6 n,) momentum of node 1.
 
-    Inputs: h, gravity (3,), poses at both nodes (7 n,), drives (5 nv,), wrenches (6 n,).
+    Inputs: h, gravity (3,), poses at both nodes (7 n,), drives (8 nv,), wrenches (6 n,).
     """
     b = _Builder(len(robot.bodies))
     gravity, drives = ca.SX.sym("gravity", 3), ca.SX.sym("drives", DRIVE, robot.nv)
     wrenches = ca.SX.sym("wrenches", WRENCH, b.count)
     nothing = ca.SX.zeros(row_count(robot))
-    torque = _torques(robot, drives, b)
+    torque, _ = _torques(robot, drives, b)
     momentum = balance(robot, b.node0, b.node1, torque, wrenches, nothing, b.h, gravity)[1]
     inputs = [b.h, gravity, b.start, b.end, ca.vec(drives), ca.vec(wrenches)]
     return ca.Function("end_of_step", inputs, [momentum])
@@ -218,22 +221,30 @@ def start_momentum(robot: Robot) -> ca.Function:
     return ca.Function("start_momentum", [b.start, ca.vec(twists), v], [ca.vertcat(*momentum)])
 
 
-def _torques(robot: Robot, drives: Expression, b: _Builder) -> Expression:
-    """(nv,) of all drives, their servos at the middle of the step, within their limits."""
+def _torques(robot: Robot, drives: Expression, b: _Builder) -> tuple[Expression, Expression]:
+    """(nv,) torques of all drives and their servos, within their limits; (nv,) leaned impulses.
+
+    See `drives.lean`.
+    """
     motors = {motor.joint: motor for motor in robot.motors}
-    torques = []
+    torques, leaned = [ca.SX(0, 1)], [ca.SX(0, 1)]
     for i, joint in enumerate(robot.joints):
-        moved = increment(joint, b.left, b.right) if joint.actuated else ca.SX.zeros(joint.nv)
+        still = not joint.actuated and not joint.damping.any()
+        moved = ca.SX.zeros(joint.nv) if still else increment(joint, b.left, b.right)
         for k in range(joint.nv):
-            if not joint.actuated:
-                torques.append(ca.SX(0))
-                continue
-            given, error, speed, stiffness, damping = ca.vertsplit(drives[:, joint.idx_v + k])
-            asked = given + damping * (speed - moved[k] / b.h)
-            if joint.nv == 1:
-                asked += stiffness * (error - 0.5 * moved[k])
-            torques.append(drive_torque(joint, k, motors.get(i), asked, moved[k] / b.h))
-    return ca.vertcat(ca.SX(0, 1), *torques)
+            numbers = ca.vertsplit(drives[:, joint.idx_v + k])
+            given, error, speed, stiffness, damping, alpha, theta, before = numbers
+            now = moved[k] / b.h
+            torque, feedback = ca.SX(0), -float(joint.damping[k]) * now
+            if joint.actuated:
+                asked = given + damping * (speed - now)
+                if joint.nv == 1:
+                    asked += stiffness * (error - alpha * moved[k])
+                torque = drive_torque(joint, k, motors.get(i), asked, now)
+                feedback += torque - drive_torque(joint, k, motors.get(i), given, now)
+            torques.append(torque)
+            leaned.append(lean(theta, feedback, before, b.h))
+    return ca.vertcat(*torques), ca.vertcat(*leaned)
 
 
 # ---------------------------------------------------------------------------------- contacts

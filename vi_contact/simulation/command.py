@@ -22,7 +22,9 @@ class JointCommand:
 
     per actuated coordinate, at the step's mean position and speed, then cut by the drive's limits.
     Being implicit it is stable for gains of any size, where a controller that computes the same
-    from the last state is not. The rule adds no damping of its own: a stiffness without kd rings.
+    from the last state is not. While the step resolves the servo, h kd + h^2 kp below the inertia
+    that it moves, the rule adds no damping of its own; stiffer ones lean to the end of the step and
+    settle within a few steps without ringing, see docs/method.md.
 
     Everything is (nu,) in the order of `robot.actuated_joints`, or one number for all; a continuous
     joint takes its angle in q and turns the shorter way. None is zero.

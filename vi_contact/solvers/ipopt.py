@@ -333,12 +333,13 @@ class IpoptStepper:
         if tau is not None:
             drives[dofs, 0] = tau
         if self._servos is not None:
-            drives[dofs, 1:] = self._servos
+            drives[dofs, 1:5] = self._servos
             for joint in robot.joints:
                 if joint.nv == 1:  # the error at the left node, the shorter way without limits
                     error = drives[joint.idx_v, 1] - memory.coordinates[joint.child]
                     error -= full_turns(error) if joint.continuous else 0.0
                     drives[joint.idx_v, 1] = error
+        drives[:, 5:] = self._books.feedback(h)
         bounds = np.zeros(len(robot.joints))
         for i in self._rubbing:
             # half of the step before and half of this one, which after a start is all there is

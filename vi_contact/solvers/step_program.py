@@ -112,7 +112,7 @@ class Inputs:
     h: float
     gravity: Array
     drives: Array
-    """(nv, 5), see `time_stepping.DRIVE`."""
+    """(nv, 8), see `time_stepping.DRIVE`."""
     wrenches: Array
     """(n, 6)."""
     targets: Array
