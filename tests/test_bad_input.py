@@ -305,6 +305,48 @@ def test_snapshot_goes_on_with_another_time_step(hopper):
     assert q == pytest.approx(fine.run(0.1).q[-1], abs=1e-8)
 
 
+@pytest.mark.parametrize("call", ["step", "run", "reset", "restore"])
+@pytest.mark.parametrize("contact", [None, vc.PlasticContact()])
+def test_a_controller_that_moves_its_own_simulator(hopper, call, contact):
+    sim = vc.Simulator(hopper, contact=contact)
+    snapshot = sim.snapshot()
+    arguments = {"run": (0.1,), "restore": (snapshot,)}.get(call, ())
+
+    def controller(state):
+        getattr(sim, call)(*arguments)
+        return [0.0, 0.0]
+
+    with pytest.raises(errors.RunningError, match=rf"sim\.{call} was called .*second"):
+        sim.run(0.1, controller)
+    assert sim.state.time == 0.0
+    assert len(sim.run(0.1)) == 10  # and it moves again
+
+
+def test_a_guard_that_moves_its_own_simulator(hopper):
+    def guard(state):
+        if state.time > 0.0:
+            sim.step()
+        return 1.0
+
+    sim = vc.Simulator(hopper, events=vc.Event(guard))
+    for move in (sim.step, lambda: sim.run(0.1)):
+        with pytest.raises(errors.RunningError, match="second"):
+            move()
+        assert sim.state.time == 0.0
+
+
+def test_a_controller_looks_ahead_in_a_second_simulator(hopper):
+    sim, model = vc.Simulator(hopper), vc.Simulator(hopper)
+    ends = []
+
+    def controller(state):
+        model.restore(sim.snapshot())
+        ends.append(model.step([0.1, 0.0]).q)
+        return [0.1, 0.0]
+
+    assert np.array_equal(sim.run(0.05, controller).q[1:], ends)
+
+
 def test_trajectory_files(tmp_path):
     with pytest.raises(errors.TrajectoryFileError, match="no file"):
         vc.Trajectory.load(tmp_path / "none.npz")

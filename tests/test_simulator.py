@@ -53,8 +53,19 @@ def test_states_are_immutable_and_stay_what_they_were(hopper):
     for array in (state.q, state.v, state.p_WB, state.quat_WB_xyzw, state.v_WB, state.w_WB_B):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
+    for name in ("time", "q", "energy", "comment"):
+        with pytest.raises(vc.errors.ImmutableError, match=rf"{name} cannot be set.*sim\.reset"):
+            setattr(state, name, 1.0)
+
+
+def test_robots_are_immutable(hopper):
+    mass = hopper.mass
+    for name in ("mass", "name", "joints", "nq", "comment"):
+        with pytest.raises(vc.errors.ImmutableError, match=f"{name} cannot be set.*with_parts"):
+            setattr(hopper, name, 3)
+    assert hopper.mass == mass
     with pytest.raises(AttributeError):
-        state.time = 1.0
+        hopper.mass = 3
 
 
 def test_snapshot_restores_bit_for_bit(hopper):

@@ -179,6 +179,16 @@ def test_files_that_cannot_be_written(drop, tmp_path):
         drop.plot(tmp_path / "run.xyz")
 
 
+def test_endings_of_files(drop, tmp_path):
+    assert drop.plot(tmp_path / "run") == tmp_path / "run.png"
+    assert drop.to_html(tmp_path / "run") == tmp_path / "run.html"
+    assert {file.name for file in tmp_path.iterdir()} == {"run.png", "run.html"}
+    for ending in ("pdf", "png"):
+        with pytest.raises(vc.ViContactError, match=r"is HTML, so name it run\.html"):
+            drop.to_html(tmp_path / f"run.{ending}")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_trajectory_without_steps(tmp_path):
     trajectory = vc.Simulator(vc.load_robot("walker"), ground=None).run(0.0)
     assert trajectory.to_html(tmp_path / "run.html").exists()

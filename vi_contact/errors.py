@@ -171,6 +171,10 @@ class StrictImportError(RobotFileError):
 
 
 # ---------------------------------------------------------------- robots
+class ImmutableError(ViContactError, AttributeError):
+    """A robot or state that somebody tried to change."""
+
+
 class UnsupportedJointError(ViContactError):
     """A pinocchio joint model without a maximal-coordinate counterpart here."""
 
@@ -215,6 +219,10 @@ class LoopClosureError(ViContactError):
 
 
 # ---------------------------------------------------------------- simulation
+class RunningError(ViContactError):
+    """A simulator that is moved while it moves, as by a controller."""
+
+
 class TimeStepError(ViContactError):
     """A time step, duration or number of steps that no simulation can have."""
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from vi_contact.errors import (
     ArgumentError,
     ArrayError,
+    ImmutableError,
     JointNotFoundError,
     LinkNotFoundError,
     PlacementError,
@@ -96,6 +97,16 @@ class Robot:
         self._collision = collision
         self._visual = visual
         self._late_findings = late_findings
+        self._made = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_made" in vars(self):
+            raise ImmutableError(
+                f"robot '{self.name}' is immutable: {name} cannot be set. robot.with_parts gives "
+                "one with other loops, motors or springs; for all else change the file, or the "
+                "model that goes into vc.from_pinocchio"
+            )
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         return (

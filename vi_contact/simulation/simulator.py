@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time as clock
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NoReturn, TypeVar
@@ -26,6 +26,7 @@ from vi_contact.errors import (
     PenetrationError,
     PlacementError,
     RotationTooFastError,
+    RunningError,
     StepFailedError,
     TimeStepError,
 )
@@ -169,6 +170,7 @@ class Simulator:
         ]
         self._report = (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         self._not_ready: PenetrationError | None = None
+        self._moves = False
         try:
             self.reset()
         except PenetrationError as error:  # a fixed robot that reaches into the ground
@@ -248,6 +250,7 @@ class Simulator:
         The start is momentum-consistent, p = M(q) v, so the motion is second order from the first
         step on. A velocity that would open a loop is projected on the loop, as by an impact.
         """
+        self._check_rest("reset")
         first_time = check_seconds("the start time", time)
         start, velocity = self._check_start(q, v)
         self._begin(start, velocity, first_time)
@@ -315,6 +318,7 @@ class Simulator:
         and solver and the same obstacles; with another time step, gravity or friction the motion
         goes on from there by these.
         """
+        self._check_rest("restore")
         if not isinstance(snapshot, Snapshot):
             raise ArgumentError("snapshot", snapshot, "what sim.snapshot() gave")
         if snapshot.setting is not None:
@@ -400,13 +404,15 @@ class Simulator:
         body that carries the link. Raises StepFailedError, and keeps the state, if the step does
         not converge.
         """
+        self._check_rest("step")
         if self._not_ready:
             raise self._not_ready
         forces = None if wrenches is None else self._check_wrenches(wrenches)
         if self._hybrid is not None:
             command = self._read_command(tau)
             end = self._state.time + self.time_step
-            self._advance(self._hybrid, end, lambda *_: command, forces)
+            with self._moving():
+                self._advance(self._hybrid, end, lambda *_: command, forces)
             return self._state
         torque = self._command(tau)
         report = self._stepper.step(torque, forces)
@@ -434,6 +440,36 @@ class Simulator:
         instead of raising. A terminal event ends it, too. A viewer, as made by vc.view(robot),
         shows the run in real time or plays it back. Wrenches, as in `step`, act all the time.
         """
+        self._check_rest("run")
+        with self._moving():
+            return self._run(duration, controller, progress, throw, viewer, wrenches)
+
+    @contextlib.contextmanager
+    def _moving(self) -> Iterator[None]:
+        """While controllers, guards and viewers are called: they may look, but not move it."""
+        self._moves = True
+        try:
+            yield
+        finally:
+            self._moves = False
+
+    def _check_rest(self, call: str) -> None:
+        if self._moves:
+            raise RunningError(
+                f"sim.{call} was called while the simulator moves, as by its own controller or "
+                "event: these get the state and give torques or numbers. To look ahead, restore "
+                "sim.snapshot() in a second vc.Simulator(robot, ...)"
+            )
+
+    def _run(
+        self,
+        duration: float,
+        controller: Controller | JointCommand | StepFunction | None,
+        progress: bool,
+        throw: bool,
+        viewer: Viewer | None,
+        wrenches: Mapping[str, ArrayLike] | None,
+    ) -> Trajectory:
         if check_seconds("the duration", duration) < 0.0:
             raise TimeStepError(f"the duration is {duration} s; it must not be negative")
         if self._not_ready:

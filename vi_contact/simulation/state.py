@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from vi_contact import _core
+from vi_contact.errors import ImmutableError
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 
@@ -24,11 +25,20 @@ class State:
     start, as numbers. All else follows from it.
     """
 
+    _robot: Robot
+    _observer: _core.Stepper
+    _time: float
+    _numbers: Array
+
     def __init__(self, robot: Robot, observer: _core.Stepper, time: float, momenta: Array) -> None:
-        self._robot = robot
-        self._observer = observer
-        self._time = time
-        self._numbers = read_only(momenta)
+        fields = self.__dict__
+        fields["_robot"], fields["_observer"] = robot, observer
+        fields["_time"], fields["_numbers"] = time, read_only(momenta)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise ImmutableError(
+            f"a state is immutable: {name} cannot be set; sim.reset(q, v) starts from another one"
+        )
 
     def __getstate__(self) -> tuple[float, Array, Array, Array, tuple[Array, Array, Array]]:
         """What can be asked for, computed now; without the robot."""

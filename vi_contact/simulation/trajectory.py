@@ -104,7 +104,7 @@ class Trajectory(Record):
     def to_html(
         self, path: str | Path, robot: Robot | None = None, collisions: bool = False
     ) -> Path:
-        """Writes a report that opens offline: animation, plots, summary; returns its path.
+        """Writes a report, .html, that opens offline: animation, plots, summary; its path.
 
         robot: where the trajectory cannot tell, as after loading it elsewhere; collisions: with the
         collision shapes, to be switched on in the page.

@@ -11,7 +11,10 @@ from vi_contact.viewer.report import panels, robot_of
 
 
 def save_figure(trajectory: Trajectory, path: str | Path, robot: Robot | None = None) -> Path:
-    """Writes the plots of the report as one figure; the file's ending says the format."""
+    """Writes the plots of the report as one figure; the file's ending says the format.
+
+    Without an ending it is .png. Returns the path of the file.
+    """
     from matplotlib.figure import Figure
 
     plots = panels(trajectory, robot_of(trajectory, robot))
@@ -43,6 +46,8 @@ def save_figure(trajectory: Trajectory, path: str | Path, robot: Robot | None = 
     axes[-1].set_xlabel("time [s]", fontsize=8)
     axes[-1].set_xlim(start, end)
     file = Path(path)
+    if not file.suffix:
+        file = file.with_name(f"{file.name}.png")
     try:
         figure.savefig(file, dpi=150)
     except OSError as error:

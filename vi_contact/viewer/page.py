@@ -41,8 +41,15 @@ def robot_page(robot: Robot, q: ArrayLike | None = None, collisions: bool = Fals
 
 
 def save_page(path: str | Path, text: str) -> Path:
-    """Writes a page to a file; returns its path."""
+    """Writes a page to a file, .html if it has no ending; returns its path."""
     file = Path(path)
+    if not file.suffix:
+        file = file.with_name(f"{file.name}.html")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise ViContactError(
+            f"cannot write {file}: the page is HTML, so name it {file.stem}.html; "
+            "trajectory.plot writes .png, .pdf and .svg"
+        )
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
