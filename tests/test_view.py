@@ -52,6 +52,28 @@ def test_program_that_forgets_its_view_ends():
     assert done.stderr == ""
 
 
+def test_without_a_screen_the_address_is_said(robot, monkeypatch, caplog):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    with vc.view(robot) as shown:
+        assert f"open {shown.url} by hand" in caplog.text
+    caplog.clear()
+    view(robot).close()
+    assert caplog.text == ""
+
+
+def test_pages_are_made_with_warnings_as_errors(tmp_path):
+    program = (
+        "import vi_contact as vc; "
+        "vc.Simulator(vc.load_robot('walker'), ground=None).run(0.1).to_html('run.html')"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.stderr == ""
+    assert (tmp_path / "run.html").exists()
+
+
 def test_run_is_shown_in_real_time(robot):
     with view(robot) as shown:
         sim = vc.Simulator(robot, time_step=0.002)

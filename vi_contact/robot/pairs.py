@@ -50,6 +50,11 @@ class BodyPairs:
     notes: tuple[str, ...] = ()
     """Shapes that were approximated or left out."""
 
+    def __repr__(self) -> str:
+        names = ", ".join(self.names[:6]) + (", ..." if len(self.names) > 6 else "")
+        left_out = f"; {len(self.filtered)} left out" if self.filtered else ""
+        return f"BodyPairs({len(self.names)} may meet: {names or 'none'}{left_out})"
+
     def __str__(self) -> str:
         lines = [f"{name}: meet" for name in self.names]
         lines += [f"{name}: left out, {reason}" for name, reason in self.filtered.items()]

@@ -29,6 +29,14 @@ class ContactRecord:
     sliding: Array
     """(N,) whether it slid in a step."""
 
+    def __repr__(self) -> str:
+        size = np.linalg.norm(self.force, axis=1)
+        return (
+            f"ContactRecord({len(size)} steps, touches in {np.count_nonzero(size)}, slides in "
+            f"{np.count_nonzero(self.sliding)}, largest force {size.max(initial=0.0):.4g} N, "
+            f"smallest gap {self.gap.min():.3g} m)"
+        )
+
 
 @dataclass(frozen=True)
 class ContactTable(Record, Mapping[str, ContactRecord]):
@@ -57,6 +65,10 @@ class ContactTable(Record, Mapping[str, ContactRecord]):
     """(K, 3) rows: node, contact, gap of two links."""
     p_WB: Array
     quat_WB_xyzw: Array
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.names[:6]) + (", ..." if len(self.names) > 6 else "")
+        return f"ContactTable({len(self)} contacts over {len(self.p_WB) - 1} steps: {names})"
 
     def __len__(self) -> int:
         return len(self.names)

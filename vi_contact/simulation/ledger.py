@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from vi_contact.robot.parts import Array, Record
 
@@ -33,6 +33,11 @@ class Ledger(Record):
     """The scheme's own error."""
     change: Array
     """Of kinetic and potential energy, from the states at both ends."""
+
+    def __repr__(self) -> str:
+        works = {part.name: float(getattr(self, part.name).sum()) for part in fields(self)}
+        told = ", ".join(f"{name} {work:.4g}" for name, work in works.items())
+        return f"Ledger({len(self.change)} steps, in all [J]: {told})"
 
     @property
     def sum(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,12 @@ class Rollout(Record):
     """(B,) of each run's last step."""
     steps: Array
     """(B,) steps done."""
+
+    def __repr__(self) -> str:
+        runs, nodes, _ = self.q.shape
+        ends = Counter(status.name.lower() for status in self.status)
+        told = ", ".join(f"{count} {name}" for name, count in ends.items())
+        return f"Rollout({runs} runs of {nodes - 1} steps: {told or 'none'})"
 
 
 def rollout(

@@ -177,6 +177,14 @@ class Simulator:
             self._begin(robot.neutral(), np.zeros(robot.nv), 0.0)
             self._not_ready = error
 
+    def __repr__(self) -> str:
+        obstacles = ", ".join(obstacle.name for obstacle in self.obstacles)
+        return (
+            f"Simulator('{self.robot.name}', time_step={self.time_step:g}, ground={self.ground}, "
+            f"solver={self.solver!r}{f', obstacles: {obstacles}' if obstacles else ''}; "
+            f"at t = {self._state.time:.6g} s)"
+        )
+
     def __reduce__(self) -> NoReturn:
         raise CopyError(
             "a Simulator holds compiled work space and can be neither copied nor pickled: make "

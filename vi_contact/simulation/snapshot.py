@@ -70,6 +70,10 @@ class Snapshot(Record):
     setting: Setting | None = None
     """Of the simulator that it was taken from."""
 
+    def __repr__(self) -> str:
+        robot = f", robot '{self.setting.robot}'" if self.setting else ""
+        return f"Snapshot(time={self.time:.6g}{robot})"
+
 
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:4]) or "none"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import threading
@@ -32,6 +33,8 @@ from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.state import State
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.viewer import forces
+
+_log = logging.getLogger("vi_contact")
 
 PICTURES_PER_SECOND = 60.0
 HEARTBEAT = 0.5
@@ -111,6 +114,8 @@ class View:
         )
         self._thread.start()
         self._expected = open_browser and _has_screen() and webbrowser.open(self.url)
+        if open_browser and not self._expected:
+            _log.warning("no browser could be opened here: open %s by hand", self.url)
 
     def __repr__(self) -> str:
         return f"View({'closed' if self._closed else self.url})"

@@ -8,19 +8,17 @@ their own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import coal
-import meshcat
-import meshcat.geometry as mg
 import numpy as np
 import pinocchio as pin
 import umsgpack
 from numpy.typing import NDArray
-from pinocchio.visualize import MeshcatVisualizer
 from scipy.spatial import ConvexHull, QhullError
 
 from vi_contact.robot.contacts import mesh_vertices
@@ -29,6 +27,12 @@ from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.viewer.collada import with_even_textures
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of pyzmq, in meshcat's imports
+    import meshcat
+    import meshcat.geometry as mg
+    from pinocchio.visualize import MeshcatVisualizer
 
 OBSTACLE_COLOUR = (0.76, 0.65, 0.49, 1.0)
 COLLISION_COLOUR = (0.95, 0.45, 0.1, 0.45)
