@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from shapes import box
+from support import example
 from urdf_text import INERTIAL, extension, joint, link, robot, write
 
 import vi_contact as vc
@@ -34,6 +35,33 @@ def test_start_below_the_ground(tmp_path):
 def test_unknown_contact_lists_those_there_are(tmp_path):
     with pytest.raises(vc.errors.ContactNotFoundError, match="body_0"):
         vc.Simulator(box(tmp_path)).run(0.0).contacts["foot"]
+
+
+def test_forces_of_links_add_up(tmp_path):
+    sim = vc.Simulator(vc.load_robot(example("go2.urdf")), 0.01)
+    sim.run(0.5)
+    sim.run(0.2).save(tmp_path / "run.npz")
+    contacts = vc.Trajectory.load(tmp_path / "run.npz").contacts
+    foot = [contacts[c.name].force for c in sim.robot.contacts if c.link == "FL_foot"]
+    np.testing.assert_allclose(contacts.link_force("FL_foot"), sum(foot), atol=1e-9)  # N, round-off
+    whole = sum(contacts.link_force(link) for link in set(contacts.links))
+    np.testing.assert_allclose(whole, contacts.total_force, atol=1e-9)
+    assert whole[:, 2].max() > 50.0
+    with pytest.raises(vc.errors.LinkNotFoundError, match="did you mean 'FL_foot'"):
+        contacts.link_force("FL_fot")
+
+
+def test_links_that_push_each_other_have_opposite_forces(tmp_path):
+    hopper = vc.load_robot("fly_hopper")
+    table = vc.Obstacle.box((2.0, 2.0, 0.1), position=(0.0, 0.0, 0.05), name="table")
+    sim = vc.Simulator(hopper, ground=None, obstacles=table)
+    sim.reset(hopper.on_ground(hopper.neutral(), 0.11))
+    contacts = sim.run(0.3).contacts
+    force = contacts.link_force("link_3")
+    assert force[:, 2].max() > 0.0
+    assert np.array_equal(force, contacts["link_3/table"].force)
+    whole = sum(contacts[name].force for name in contacts)
+    np.testing.assert_allclose(contacts.link_force("table"), -whole, atol=1e-9)  # N, round-off
 
 
 def test_trajectory_with_contacts_survives_a_file(tmp_path):

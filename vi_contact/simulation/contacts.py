@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from vi_contact.errors import ContactNotFoundError
+from vi_contact.errors import ContactNotFoundError, LinkNotFoundError
 from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.parts import Array, Record
 
@@ -47,6 +47,8 @@ class ContactTable(Record, Mapping[str, ContactRecord]):
     """
 
     names: tuple[str, ...]
+    links: tuple[str, ...]
+    """(C,) link that carries each point."""
     bodies: Array
     """(C,) body that carries each point."""
     points: Array
@@ -121,6 +123,23 @@ class ContactTable(Record, Mapping[str, ContactRecord]):
         """(N, 3) of all contacts, world axes [N]."""
         force = np.zeros((len(self.p_WB) - 1, 3))
         np.add.at(force, self.touches[:, 0].astype(int), self.touches[:, 2:5])
+        return force
+
+    def link_force(self, link: str) -> Array:
+        """(N, 3) of all contacts on a link: with the ground, obstacles, other links; world [N]."""
+        sign = np.zeros(len(self.names))
+        for k, name in enumerate(self.names):
+            if k < len(self.links):
+                sign[k] = float(self.links[k] == link)
+            else:
+                sign[k] = float(name.startswith(f"{link}/")) - float(name.endswith(f"/{link}"))
+        if not sign.any():
+            pairs = (name.split("/") for name in self.names[len(self.links) :])
+            known = dict.fromkeys([*self.links, *(end for ends in pairs for end in ends)])
+            raise LinkNotFoundError(link, known, "contacts")
+        force = np.zeros((len(self.p_WB) - 1, 3))
+        contact = self.touches[:, 1].astype(int)
+        np.add.at(force, self.touches[:, 0].astype(int), sign[contact, None] * self.touches[:, 2:5])
         return force
 
     def impacts(self, time: Array) -> list[tuple[float, str]]:

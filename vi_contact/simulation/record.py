@@ -165,6 +165,7 @@ class Record:
         gaps[:, 1] += len(contacts)
         return ContactTable(
             names=(*(contact.name for contact in contacts), *sim.body_pairs.names),
+            links=tuple(contact.link for contact in contacts),
             bodies=read_only(np.array([float(contact.body) for contact in contacts])),
             points=read_only(np.array([contact.p_BC for contact in contacts]).reshape(-1, 3)),
             radii=read_only(np.array([contact.radius for contact in contacts])),

@@ -161,6 +161,7 @@ class Trajectory(Record):
             )  # fmt: skip
             contacts = ContactTable(
                 names=tuple(str(name) for name in values.pop("contacts_names")),
+                links=tuple(str(name) for name in values.pop("contacts_links")),
                 p_WB=values["p_WB"],
                 quat_WB_xyzw=values["quat_WB_xyzw"],
                 **{part: values.pop(f"contacts_{part}") for part in parts},
