@@ -52,7 +52,9 @@ def test_gravity(hopper, gravity):
         {"momentum_tolerance": 0.0},
         {"velocity_tolerance": -1.0},
         {"closure_tolerance": np.nan},
+        {"contact_tolerance": 0.0},
         {"max_iterations": 0},
+        {"max_iterations": "many"},
         {"max_halvings": -1},
     ],
 )
@@ -82,6 +84,7 @@ def test_torque(sim, tau, match):
     ("wrenches", "error", "match"),
     [
         ({"foot": np.zeros(6)}, errors.LinkNotFoundError, "no link 'foot'; .*link_0"),
+        ({5: np.zeros(6)}, errors.LinkNotFoundError, "no link '5'"),
         ({"base": np.zeros(3)}, errors.ArrayError, r"wrenches\['base'\].*needed is \(6,\)"),
         ({"base": [0, 0, 0, 0, 0, np.nan]}, errors.ArrayError, "not finite"),
     ],
@@ -289,6 +292,21 @@ def test_other_obstacles_of_the_same_number():
         two.restore(one.snapshot())
 
 
+def test_what_is_no_view(sim):
+    assert_untouched(sim, lambda: sim.run(0.1, viewer=3), errors.ArgumentError, r"vc\.view\(robot")
+
+
+def test_messages_are_one_line(hopper):
+    with pytest.raises(errors.ArgumentError) as caught:
+        vc.Simulator(hopper.model)
+    assert "\n" not in str(caught.value)
+
+
+def test_height_of_a_start(hopper):
+    with pytest.raises(errors.ArgumentError, match="height is 'up'"):
+        hopper.on_ground(hopper.neutral(), "up")
+
+
 def test_what_is_no_snapshot(sim):
     assert_untouched(sim, lambda: sim.restore(sim.state), errors.ArgumentError, "snapshot is State")
 
@@ -371,6 +389,7 @@ def test_trajectory_files(tmp_path):
         ({"q": np.zeros((2, 3))}, errors.ArrayError, "argument 'q'"),
         ({"v": np.zeros((3, 10)), "tau": np.zeros((2, 4, 2))}, errors.ArrayError, "different"),
         ({"threads": 0}, errors.OptionError, "threads"),
+        ({"threads": "all"}, errors.OptionError, "threads is 'all'"),
         ({"time_step": -1.0}, errors.TimeStepError, "time step"),
     ],
 )

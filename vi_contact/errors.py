@@ -44,7 +44,7 @@ class NameNotFoundError(ViContactError):
         self.name = name
         self.known = tuple(known)
         prefix = f"{where}: " if where else ""
-        super().__init__(f"{prefix}no {self.what} '{name}'; {nearest(name, self.known)}")
+        super().__init__(f"{prefix}no {self.what} '{name}'; {nearest(str(name), self.known)}")
 
 
 class LinkNotFoundError(NameNotFoundError):
@@ -80,7 +80,7 @@ class ArgumentError(ViContactError):
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name = name
-        shown = repr(value)
+        shown = " ".join(repr(value).split())
         super().__init__(
             f"{name} is {shown if len(shown) <= 80 else shown[:77] + '...'}; it can be {expected}"
         )

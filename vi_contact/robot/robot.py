@@ -22,7 +22,7 @@ from vi_contact.errors import (
 from vi_contact.robot import closure, maximal
 from vi_contact.robot.closure import Mobility
 from vi_contact.robot.gyration import gyration_findings
-from vi_contact.robot.maximal import MaximalState, check_array
+from vi_contact.robot.maximal import MaximalState, check_array, is_number
 from vi_contact.robot.parts import (
     WORLD,
     Array,
@@ -288,6 +288,8 @@ class Robot:
         otherwise.
         """
         configuration = self.check_q(q)
+        if not is_number(height):
+            raise ArgumentError("height", height, "a number [m]")
         n = check_array("normal", normal, 3)
         if not n.any():
             raise ArrayError("normal", "is zero; it points out of the ground")

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,8 +66,8 @@ def rollout(
     its second last axis is the number of steps. What has no axis B is the same for every run.
     `threads` is the number of cores if None.
     """
-    if threads is not None and threads < 1:
-        raise OptionError(f"threads is {threads}; it must be at least 1")
+    if threads is not None and not (isinstance(threads, Integral) and threads >= 1):
+        raise OptionError(f"threads is {threads!r}; it must be a whole number, at least 1")
     sim = Simulator(
         robot, time_step, gravity, options, ground, joint_limits,
         obstacles=obstacles, self_collision=self_collision,

@@ -8,6 +8,7 @@ import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from vi_contact.errors import (
 )
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
-from vi_contact.robot.maximal import check_array
+from vi_contact.robot.maximal import check_array, is_number
 from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.pairs import BodyPairs, SelfCollision, find_pairs
 from vi_contact.robot.parts import WORLD, Array
@@ -484,6 +485,8 @@ class Simulator:
             raise self._not_ready
         steps = round(duration / self.time_step)
         forces = None if wrenches is None else self._check_wrenches(wrenches)
+        if viewer is not None and not hasattr(viewer, "start"):
+            raise ArgumentError("viewer", viewer, "what vc.view(robot) gives, or None")
         steps_per_picture = viewer.start(self) if viewer else 0
         if self._hybrid is not None:
             shown = (viewer, steps_per_picture) if viewer and steps_per_picture else None
@@ -738,16 +741,16 @@ def _solver(
 
 def check_options(options: SolverOptions) -> SolverOptions:
     """Options within their ranges, or OptionError."""
-    for name in ("momentum_tolerance", "closure_tolerance"):
+    for name in ("momentum_tolerance", "closure_tolerance", "contact_tolerance"):
         value = getattr(options, name)
-        if not (math.isfinite(value) and value > 0.0):
-            raise OptionError(f"{name} is {value}; it must be above zero")
-    if not (math.isfinite(options.velocity_tolerance) and options.velocity_tolerance >= 0.0):
+        if not (is_number(value) and value > 0.0):
+            raise OptionError(f"{name} is {value!r}; it must be above zero")
+    if not (is_number(options.velocity_tolerance) and options.velocity_tolerance >= 0.0):
         raise OptionError(
-            f"velocity_tolerance is {options.velocity_tolerance}; it must not be negative"
+            f"velocity_tolerance is {options.velocity_tolerance!r}; it must not be negative"
         )
-    if options.max_iterations < 1:
-        raise OptionError(f"max_iterations is {options.max_iterations}; it must be at least 1")
-    if not 0 <= options.max_halvings <= 10:
-        raise OptionError(f"max_halvings is {options.max_halvings}; it must be from 0 to 10")
+    if not (isinstance(options.max_iterations, Integral) and options.max_iterations >= 1):
+        raise OptionError(f"max_iterations is {options.max_iterations!r}; it must be at least 1")
+    if not (isinstance(options.max_halvings, Integral) and 0 <= options.max_halvings <= 10):
+        raise OptionError(f"max_halvings is {options.max_halvings!r}; it must be from 0 to 10")
     return options
