@@ -10,7 +10,7 @@
 // step (`anchor`), so that a sticking contact does not creep.
 #pragma once
 
-#include "contact_law.hpp"
+#include "contact_state.hpp"
 #include "elimination.hpp"
 
 namespace vi_contact {
@@ -29,22 +29,14 @@ using Rows3 = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
 class Contacts {
  public:
   // One contact that may touch in this step.
-  struct Near {
+  struct Near : ContactState {
     int index, link;
-    double mu, radius, R, hard;
+    double radius;
     Vector3 point;            // the centre, in the frame of the link
     Vector3 centre0, lever1;  // centre at the left node; from the link's origin at the right one
     Rows3 left, right;        // angular parts of the rows (N, t1, t2) at either node
     double gap0 = 0.0;        // at the left node
     double target = 0.0;      // gap to reach, above zero after a bounce
-    Vector2 anchor;
-    Unilateral normal;
-    Friction friction;
-    Vector3 start;      // impulses where sweeps began
-    Vector3 c, change;  // answer to no motion; change of the impulses in this iteration
-    Matrix3 C;
-    double change_slack, change_psi;
-    Vector2 change_slip;
   };
   // What a contact keeps from step to step.
   struct Memory {
@@ -159,15 +151,11 @@ class Contacts {
   // f += J' (impulse + c + C u): the right-hand side whose solution is the next velocity.
   void add_velocity_answers(std::vector<Wrench>& f) const {
     for (const Near& c : near) {
-      const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
-      add_wrench(c, impulse(c) + c.c + c.C * u, f[c.link]);
+      add_wrench(c, c.impulse() + c.c + c.C * c.error(), f[c.link]);
     }
   }
   void change_by_velocities(const Elimination& tree) {
-    for (Near& c : near) {
-      const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
-      c.change = c.c - c.C * (motion(c, tree) - u);
-    }
+    for (Near& c : near) c.change = c.c - c.C * (motion(c, tree) - c.error());
     take_step(1.0);
   }
   bool any_slides() const {
@@ -224,9 +212,7 @@ class Contacts {
   }
 
   void subtract_forces(std::vector<Wrench>& f) const {
-    for (const Near& c : near) {
-      add_wrench(c, -impulse(c), f[c.link]);
-    }
+    for (const Near& c : near) add_wrench(c, -c.impulse(), f[c.link]);
   }
 
   // Displacement (N, t1, t2) over the step.
@@ -236,41 +222,21 @@ class Contacts {
   }
   std::vector<Vector3> means;  // mean velocity over the last step, for the ledger
 
-  static Vector3 impulse(const Near& c) { return {c.normal.n, c.friction.b.x(), c.friction.b.y()}; }
-  Vector3 world_impulse(const Near& c) const { return D_.transpose() * impulse(c); }
+  Vector3 world_impulse(const Near& c) const { return D_.transpose() * c.impulse(); }
 
   void add_wrench(const Near& c, const Vector3& gamma, Wrench& f) const {
     f.linear.noalias() += D_.transpose() * gamma;
     f.angular.noalias() += c.left.transpose() * gamma;
   }
 
-  // Largest error of the laws [m] and the sum of squares of R times them [N s].
   void errors(double& largest, double& squares) const {
-    for (const Near& c : near) {
-      const double e = c.normal.error(c.R);
-      const double m = c.mu * c.normal.trial(c.R);
-      const Vector2 f = c.friction.error(c.R, m);
-      squares += e * e + f.squaredNorm();
-      const double size = std::max(std::abs(e), f.cwiseAbs().maxCoeff()) / c.R;
-      if (!(size <= largest)) largest = size;
-    }
+    for (const Near& c : near) c.add_errors(largest, squares);
   }
 
-  // Linearises the laws and adds C to the blocks of the links.
   // Returns a number that tells which contacts are open, stick and slide.
   unsigned long linearise_newton() {
     unsigned long pattern = near.size();
-    for (Near& c : near) {
-      const Unilateral::Answer n = c.normal.newton(c.R, c.hard);
-      const double m_trial = c.mu * c.normal.trial(c.R);
-      if (n.C == 0.0) {
-        set_answer(c, n, {-c.friction.b, Vector2::Zero(), Matrix2::Zero()});
-      } else {
-        set_answer(c, n, c.friction.newton(c.R, c.hard, m_trial, c.mu * c.normal.n, c.mu));
-      }
-      const int kind = n.C == 0.0 ? 1 : c.friction.sticks(c.R, m_trial) ? 2 : 3;
-      pattern = pattern * 1000003UL + kind;
-    }
+    for (Near& c : near) pattern = pattern * 1000003UL + c.linearise_newton();
     return pattern;
   }
 
@@ -279,12 +245,7 @@ class Contacts {
   }
 
   void linearise_stick() {
-    for (Near& c : near) {
-      const bool closed = c.normal.n > 0.0 || c.normal.g < 0.0;
-      const Vector3 e(c.normal.g, c.friction.d.x(), c.friction.d.y());
-      c.c = closed ? Vector3(-c.hard * e) : Vector3(-impulse(c));
-      c.C = closed ? Matrix3(c.hard * Matrix3::Identity()) : Matrix3(Matrix3::Zero());
-    }
+    for (Near& c : near) c.linearise_stick();
   }
 
   void add_blocks(const std::vector<Turn>& turns, Elimination& tree) {
@@ -321,85 +282,29 @@ class Contacts {
   }
 
   void take_step(double a) {
-    for (Near& c : near) {
-      c.normal.n += a * c.change[0];
-      c.friction.b += a * c.change.tail<2>();
-    }
+    for (Near& c : near) c.take(a);
   }
 
   // ------------------------------------------------------------------------------- interior point
   void enter_interior(double gap_scale) {
-    for (Near& c : near) {
-      c.normal.slack = std::max(c.normal.g, gap_scale);
-      c.normal.n = std::max(c.normal.n, c.R * gap_scale * (gap_scale / c.normal.slack));
-      const double m = c.mu * c.normal.n, length = c.friction.b.norm();
-      if (length > 0.5 * m) c.friction.b *= 0.5 * m / length;
-      c.friction.slack = c.friction.d;
-      c.friction.psi = 1.5 * c.friction.d.norm() + gap_scale;
-    }
+    for (Near& c : near) c.enter_interior(gap_scale);
   }
-
   // Largest error against kappa, and of the slacks [m]; `squares` adds both, scaled by R.
   void interior_errors(double kappa, double& product, double& slack, double& squares) const {
-    for (const Near& c : near) {
-      double p = std::abs(c.normal.interior_error(kappa));
-      double s = std::abs(c.normal.g - c.normal.slack);
-      if (c.mu > 0.0) {
-        p = std::max(p, c.friction.interior_error(kappa, c.mu * c.normal.n));
-        s = std::max(s, (c.friction.d - c.friction.slack).cwiseAbs().maxCoeff());
-      }
-      if (!(p <= product)) product = p;
-      if (!(s <= slack)) slack = s;
-      squares += c.R * c.R * s * s + c.R * p;
-    }
+    for (const Near& c : near) c.add_interior_errors(kappa, product, slack, squares);
   }
-
   void linearise_interior(double kappa) {
-    for (Near& c : near) {
-      const Unilateral::Answer n = c.normal.interior(kappa);
-      if (c.mu > 0.0) {
-        set_answer(c, n, c.friction.interior(kappa, c.mu * c.normal.n, c.mu));
-      } else {
-        set_answer(c, n, {-c.friction.b, Vector2::Zero(), Matrix2::Zero()});
-      }
-    }
+    for (Near& c : near) c.linearise_interior(kappa);
   }
-
   // Changes of all variables; the longest step that stays inside.
   double find_interior_changes(const Elimination& tree, double kappa) {
     double a = 1.0;
-    for (Near& c : near) {
-      const Vector3 move = motion(c, tree);
-      c.change = c.c - c.C * move;
-      c.change_slack = c.normal.slack_change(move[0]);
-      a = std::min(a, step_inside(c.normal.n, c.change[0]));
-      a = std::min(a, step_inside(c.normal.slack, c.change_slack));
-      c.change_slip.setZero(), c.change_psi = 0.0;
-      if (!(c.mu > 0.0)) continue;
-      const double m = c.mu * c.normal.n, dm = c.mu * c.change[0];
-      const Vector2 db = c.change.tail<2>();
-      c.change_slip = c.friction.slack_change(move.tail<2>());
-      c.change_psi = c.friction.psi_change(kappa, m, dm, db, c.change_slip);
-      a = std::min(a, step_inside_cone(m, c.friction.b, dm, db));
-      a = std::min(a,
-                   step_inside_cone(c.friction.psi, c.friction.slack, c.change_psi, c.change_slip));
-    }
+    find_changes(tree);
+    for (Near& c : near) a = std::min(a, c.find_interior_change(motion(c, tree), kappa));
     return a;
   }
-
   void take_interior_step(double a) {
-    take_step(a);
-    for (Near& c : near) {
-      c.normal.slack += a * c.change_slack;
-      c.friction.slack += a * c.change_slip;
-      c.friction.psi += a * c.change_psi;
-    }
-  }
-
-  double largest_product() const {
-    double largest = 0.0;
-    for (const Near& c : near) largest = std::max(largest, c.normal.n * c.normal.slack);
-    return largest;
+    for (Near& c : near) c.take_interior(a);
   }
 
   // ------------------------------------------------------------------------------- steps
@@ -532,14 +437,6 @@ class Contacts {
       const Vector3 a = ground_.normal.cross(Vector3(D_.row(j)));
       c.right.row(j) -= c.radius * (turn.s * a + turn.u.cross(a)).transpose();
     }
-  }
-
-  static void set_answer(Near& c, const Unilateral::Answer& n, const Friction::Answer& f) {
-    c.c << n.c, f.c + f.along * n.c;
-    c.C(0, 0) = n.C;
-    c.C.block<1, 2>(0, 1).setZero();
-    c.C.block<2, 1>(1, 0) = f.along * n.C;
-    c.C.block<2, 2>(1, 1) = f.C;
   }
 
   const Model& model_;

@@ -14,7 +14,8 @@ struct ContactState {
   Friction friction;
   Vector3 c = Vector3::Zero();  // answer to no motion
   Matrix3 C = Matrix3::Zero();  // d(impulse) = c - C motion
-  Vector3 change = Vector3::Zero();
+  Vector3 start = Vector3::Zero();   // impulses where sweeps began
+  Vector3 change = Vector3::Zero();  // of the impulses in this iteration
   double change_slack = 0.0, change_psi = 0.0;
   Vector2 change_slip = Vector2::Zero();
 

@@ -338,10 +338,10 @@ class StepWithLaws {
       }
       const Vector3 mean = s_.inverse_h_ * Contacts::moved(c);
       laws_.contacts.means[c.index] = mean;
-      const Vector3 work = 0.5 * (Contacts::impulse(c) - share).cwiseProduct(u + mean);
+      const Vector3 work = 0.5 * (c.impulse() - share).cwiseProduct(u + mean);
       s_.left_impact_ += work[0];
       s_.left_friction_ += work[1] + work[2];
-      s_.left_gap_ += 0.5 * (Contacts::impulse(c).dot(u - mean) + share.dot(mean));
+      s_.left_gap_ += 0.5 * (c.impulse().dot(u - mean) + share.dot(mean));
     }
     for (BodyContacts::Near& c : laws_.bodies.near) {
       c.mean = s_.inverse_h_ * BodyContacts::moved(c);
@@ -414,11 +414,11 @@ class StepWithLaws {
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
       const Vector3 work =
-          0.5 * Contacts::impulse(c).cwiseProduct(u + laws_.contacts.means[c.index]);
+          0.5 * c.impulse().cwiseProduct(u + laws_.contacts.means[c.index]);
       node.impact += work[0];
       node.friction += work[1] + work[2];
-      node.gap -= 0.5 * Contacts::impulse(c).dot(laws_.contacts.means[c.index]);
-      node.contacts.emplace_back(c.index, Contacts::impulse(c));
+      node.gap -= 0.5 * c.impulse().dot(laws_.contacts.means[c.index]);
+      node.contacts.emplace_back(c.index, c.impulse());
     }
     for (const BodyContacts::Near& c : laws_.bodies.near) {
       const Vector3 work = 0.5 * c.impulse().cwiseProduct(c.error() + c.mean);
@@ -586,7 +586,7 @@ class StepWithLaws {
     for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
     for (int k : laws_.sweeps.contacts) {
       const Contacts::Near& c = laws_.contacts.near[k];
-      laws_.contacts.add_wrench(c, c.start - Contacts::impulse(c), s_.f_[c.link]);
+      laws_.contacts.add_wrench(c, c.start - c.impulse(), s_.f_[c.link]);
     }
     for (int k : laws_.sweeps.joints) {
       const JointLaws::Entry& e = laws_.joints.entries[k];

@@ -213,15 +213,6 @@ class JointLaws {
     }
   }
 
-  double largest_product() const {
-    double largest = 0.0;
-    for (const Entry& e : entries) {
-      if (e.lower > -infinity) largest = std::max(largest, e.low.n * e.low.slack);
-      if (e.upper < infinity) largest = std::max(largest, e.high.n * e.high.slack);
-    }
-    return largest;
-  }
-
   // ------------------------------------------------------------------------------- velocities
   // At a node: limits that were reached hold, friction of half a step acts.
   void begin_velocities(double h) {

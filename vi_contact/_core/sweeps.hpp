@@ -84,7 +84,7 @@ class Sweeps {
   void begin(Contacts& all, JointLaws& laws) {
     contacts.clear(), joints.clear();
     in_.assign(all.near.size() + laws.entries.size(), 0);
-    for (Contacts::Near& c : all.near) c.start = Contacts::impulse(c);
+    for (Contacts::Near& c : all.near) c.start = c.impulse();
     for (JointLaws::Entry& e : laws.entries) {
       e.start_low = e.low.n, e.start_high = e.high.n, e.start_friction = e.friction.b.x();
     }
@@ -100,7 +100,7 @@ class Sweeps {
   // Impulses as they were, and what the sweeps changed of them.
   void end(Contacts& all, JointLaws& laws) const {
     for (Contacts::Near& c : all.near) {
-      c.change = Contacts::impulse(c) - c.start;
+      c.change = c.impulse() - c.start;
       c.normal.n = c.start[0], c.friction.b = c.start.tail<2>();
     }
     for (JointLaws::Entry& e : laws.entries) {
@@ -145,7 +145,7 @@ class Sweeps {
     for (int k : contacts) {
       Contacts::Near& c = all.near[k];
       const Matrix3 W = own_block(row);
-      const Vector3 old = Contacts::impulse(c);
+      const Vector3 old = c.impulse();
       const Vector3 free = Vector3(u_.data() + row) - W * old;
       const Vector3 gamma = old + relaxation_ * (solve_contact(W, free, c.mu) - old);
       c.normal.n = gamma[0], c.friction.b = gamma.tail<2>();
