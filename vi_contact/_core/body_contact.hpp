@@ -240,6 +240,20 @@ class BodyContacts {
       f[c.f.A].angular += c.left_A.transpose() * gamma;
     }
   }
+  // Motion (n, t1, t2) of B against A by the increments of the tree.
+  Vector3 motion(const Near& c, const Elimination& tree) const {
+    Vector3 m = Vector3::Zero();
+    if (c.f.B != world && moves_[root_[c.f.B]]) {
+      const Vector6& xi = tree.twist(c.f.B);
+      m += c.right * xi.head<3>() + c.right_B * xi.tail<3>();
+    }
+    if (c.f.A != world && moves_[root_[c.f.A]]) {
+      const Vector6& xi = tree.twist(c.f.A);
+      m += -c.right * xi.head<3>() + c.right_A * xi.tail<3>();
+    }
+    return m;
+  }
+
   void subtract_forces(std::vector<Wrench>& f) const {
     for (const Near& c : near) add_wrench(c, -c.impulse(), f);
   }
@@ -639,20 +653,6 @@ class BodyContacts {
       const Vector3 a = n.cross(Vector3(c.D.row(j)));
       rows.row(j) -= r * (turn.s * a + turn.u.cross(a)).transpose();
     }
-  }
-
-  // Motion (n, t1, t2) of B against A by the increments of the tree.
-  Vector3 motion(const Near& c, const Elimination& tree) const {
-    Vector3 m = Vector3::Zero();
-    if (c.f.B != world && moves_[root_[c.f.B]]) {
-      const Vector6& xi = tree.twist(c.f.B);
-      m += c.right * xi.head<3>() + c.right_B * xi.tail<3>();
-    }
-    if (c.f.A != world && moves_[root_[c.f.A]]) {
-      const Vector6& xi = tree.twist(c.f.A);
-      m += -c.right * xi.head<3>() + c.right_A * xi.tail<3>();
-    }
-    return m;
   }
 
   // Per tree, the links between its root and the coupled contacts.

@@ -212,20 +212,14 @@ class StepWithLaws {
     bool done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
     unsigned long pattern = 0;
     Eigen::Map<VectorX> velocity(v, s_.model_.nv);
-    laws_.contacts.evaluate_velocities(s_.tree_);
-    laws_.joints.evaluate_velocities(v);
-    laws_.bodies.evaluate_velocities(s_.tree_);
+    laws_.evaluate_velocities(s_.tree_, v);
+    const AllLaws all = laws_.all();
     double speed = 0.0;
-    for (const Contacts::Near& c : laws_.contacts.near) {
-      speed = std::max(speed, std::abs(c.normal.g) + c.friction.d.norm());
+    for (int k = 0; k < all.contact_count(); ++k) {
+      speed = std::max(speed, all.contact(k).error().norm());
     }
-    for (const BodyContacts::Near& c : laws_.bodies.near) speed = std::max(speed, c.error().norm());
     for (int k = 0; done && k < 20; ++k) {
-      double error = 0.0, squares = 0.0;
-      laws_.contacts.errors(error, squares);
-      laws_.joints.errors(error, squares);
-      laws_.bodies.errors(error, squares);
-      if (error <= 1e-13 * (1.0 + speed)) break;
+      if (laws_.error() <= 1e-13 * (1.0 + speed)) break;
       const unsigned long is = laws_.linearise_newton();
       if (k == 0) laws_.bodies.linearise_as_before();
       if (k == 0 || is != pattern || laws_.contacts.any_slides() || laws_.bodies.any_slides()) {
@@ -256,24 +250,10 @@ class StepWithLaws {
       laws_.contacts.change_by_velocities(s_.tree_);
       laws_.joints.change_by_velocities(s_.scaled_.data(), v);
       laws_.bodies.change_by_velocities(s_.tree_);
-      laws_.contacts.evaluate_velocities(s_.tree_);
-      laws_.joints.evaluate_velocities(v);
-      laws_.bodies.evaluate_velocities(s_.tree_);
+      laws_.evaluate_velocities(s_.tree_, v);
     }
     s_.tree_.clear_stiff();
-    double error = 0.0, squares = 0.0;
-    laws_.contacts.errors(error, squares);
-    laws_.joints.errors(error, squares);
-    laws_.bodies.errors(error, squares);
-    if (laws_.bodies.near.empty()) {
-      if (!done || !(error <= 1e-9 * (1.0 + speed))) done = sweep_velocities(v, speed);
-    } else if (!done || !(error <= 1e-6 * (1.0 + speed))) {  // friction jams: as it is
-      laws_.clear_impulses();
-      s_.set_mass_tangents();
-      done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
-      laws_.contacts.evaluate_velocities(s_.tree_);
-      laws_.bodies.evaluate_velocities(s_.tree_);
-    }
+    if (!done || !(laws_.error() <= 1e-9 * (1.0 + speed))) done = sweep_velocities(v, speed);
     book_node(v);
     laws_.joints.end_velocities();
     return done;
@@ -285,8 +265,9 @@ class StepWithLaws {
     laws_.clear_impulses();
     s_.set_mass_tangents();
     if (!s_.factor_mass()) return false;
-    sweeps.begin(laws_.contacts, laws_.joints);
-    for (size_t k = 0; k < laws_.contacts.near.size(); ++k) sweeps.add_contact(k);
+    const AllLaws all = laws_.all();
+    sweeps.begin(all);
+    for (int k = 0; k < all.contact_count(); ++k) sweeps.add_contact(k);
     for (size_t k = 0; k < laws_.joints.entries.size(); ++k) {
       const JointLaws::Entry& e = laws_.joints.entries[k];
       if (e.bound > 0.0 || e.kept_low > 0.0 || e.kept_high > 0.0) sweeps.add_joint(k);
@@ -299,22 +280,18 @@ class StepWithLaws {
     for (const bool friction : {true, false}) {  // jammed friction may find no end: then without
       if (!friction) {
         laws_.clear_impulses();
-        for (Contacts::Near& c : laws_.contacts.near) c.mu = 0.0;
+        for (int k = 0; k < all.contact_count(); ++k) all.contact(k).mu = 0.0;
       }
       s_.solve_mass(s_.p0_, v);
       laws_.joints.begin_sweeps();
-      sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, v, sweeps.displacements());
-      sweeps.run(laws_.contacts, laws_.joints, 1e-14 * (1.0 + speed), velocity_sweeps);
+      sweeps.motions(all, s_.tree_, v, sweeps.displacements());
+      sweeps.run(all, 1e-14 * (1.0 + speed), velocity_sweeps);
       s_.rhs_ = -s_.p0_;
       subtract_impulse_changes();
       s_.rhs_ *= -1.0;
       if (!s_.solve_mass(s_.rhs_, v)) return false;
-      laws_.contacts.evaluate_velocities(s_.tree_);
-      laws_.joints.evaluate_velocities(v);
-      double error = 0.0, squares = 0.0;
-      laws_.contacts.errors(error, squares);
-      laws_.joints.errors(error, squares);
-      if (error <= 1e-6 * (1.0 + speed)) break;
+      laws_.evaluate_velocities(s_.tree_, v);
+      if (laws_.error() <= 1e-6 * (1.0 + speed)) break;
     }
     return true;
   }
@@ -503,7 +480,8 @@ class StepWithLaws {
     if (!factor()) return false;
     s_.rhs_ = s_.r_;
     solve_direction();
-    sweeps.begin(laws_.contacts, laws_.joints);
+    const AllLaws all = laws_.all();
+    sweeps.begin(all);
     choose_laws(true);
     for (int round = 0; round < 6; ++round) {
       set_answers([&] {
@@ -517,14 +495,14 @@ class StepWithLaws {
       s_.rhs_ = s_.r_;
       subtract_impulse_changes();
       solve_direction();
-      sweeps.set_displacements(laws_.contacts, laws_.joints, s_.tree_, s_.dq_.data());
-      sweeps.run(laws_.contacts, laws_.joints, 0.01 * contact_tolerance(), most);
+      sweeps.set_displacements(all, s_.tree_, s_.dq_.data());
+      sweeps.run(all, 0.01 * contact_tolerance(), most);
       s_.rhs_ = s_.r_;
       subtract_impulse_changes();
       solve_direction();
       if (!choose_laws(false)) break;
     }
-    sweeps.end(laws_.contacts, laws_.joints);
+    sweeps.end(all);
     double a = longest_step();
     begin_search();
     Distance now = take(a, false, 0.0);
@@ -539,9 +517,10 @@ class StepWithLaws {
     Sweeps& sweeps = laws_.sweeps;
     const int before = sweeps.rows();
     const double* dq = s_.dq_.data();
-    for (int k = 0; k < static_cast<int>(laws_.contacts.near.size()); ++k) {
-      const Contacts::Near& c = laws_.contacts.near[k];
-      const double g = c.normal.g + laws_.contacts.motion(c, s_.tree_)[0];
+    const AllLaws all = laws_.all();
+    for (int k = 0; k < all.contact_count(); ++k) {
+      const ContactState& c = all.contact(k);
+      const double g = c.normal.g + all.motion(k, s_.tree_)[0];
       if (g < -contact_tolerance() || (first && c.normal.n > 0.0)) sweeps.add_contact(k);
     }
     for (int k = 0; k < static_cast<int>(laws_.joints.entries.size()); ++k) {
@@ -558,17 +537,17 @@ class StepWithLaws {
   template <class Solve>
   void set_answers(Solve solve) {
     Sweeps& sweeps = laws_.sweeps;
+    const AllLaws all = laws_.all();
     sweeps.resize();
     int j = 0;
     const auto answer = [&] {
       const double* dq = solve();
-      sweeps.motions(laws_.contacts, laws_.joints, s_.tree_, dq, sweeps.column(j++));
+      sweeps.motions(all, s_.tree_, dq, sweeps.column(j++));
     };
     for (int k : sweeps.contacts) {
-      const Contacts::Near& c = laws_.contacts.near[k];
       for (int axis = 0; axis < 3; ++axis) {
         for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
-        laws_.contacts.add_wrench(c, -Vector3::Unit(axis), s_.f_[c.link]);
+        all.add_wrench(k, -Vector3::Unit(axis), s_.f_);
         s_.rhs_.setZero();
         project(s_.model_, s_.frames0_, s_.f_, s_.rhs_.data());
         answer();
@@ -584,9 +563,9 @@ class StepWithLaws {
   // What the sweeps have changed since they began.
   void subtract_impulse_changes() {
     for (Wrench& f : s_.f_) f.linear.setZero(), f.angular.setZero();
+    const AllLaws all = laws_.all();
     for (int k : laws_.sweeps.contacts) {
-      const Contacts::Near& c = laws_.contacts.near[k];
-      laws_.contacts.add_wrench(c, c.start - c.impulse(), s_.f_[c.link]);
+      all.add_wrench(k, all.contact(k).start - all.contact(k).impulse(), s_.f_);
     }
     for (int k : laws_.sweeps.joints) {
       const JointLaws::Entry& e = laws_.joints.entries[k];

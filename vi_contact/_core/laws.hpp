@@ -26,6 +26,8 @@ struct Laws {
     bodies.near = kept_bodies_;
   }
 
+  AllLaws all() { return {contacts, bodies, joints}; }
+
   bool exist() const { return contacts.size() > 0 || !joints.entries.empty() || bodies.exist(); }
 
   void evaluate(const Frames& frames1, const std::vector<Turn>& turns, const double* x1) {
@@ -46,6 +48,7 @@ struct Laws {
   // No answer to motion: the linear system without laws.
   void release() {
     for (Contacts::Near& c : contacts.near) c.c.setZero(), c.C.setZero();
+    for (BodyContacts::Near& c : bodies.near) c.c.setZero(), c.C.setZero();
     for (JointLaws::Entry& e : joints.entries) e.C_low = e.C_high = e.C_friction = 0.0;
   }
   void clear_impulses() {
@@ -94,6 +97,20 @@ struct Laws {
     const bool contact = contacts.commit(), joint = joints.commit();
     const bool body = bodies.commit(contacts.size(), contacts.touches);
     return contact || joint || body;
+  }
+  // At a node, by the velocities of the last solution of the tree.
+  void evaluate_velocities(const Elimination& tree, const double* v) {
+    contacts.evaluate_velocities(tree);
+    joints.evaluate_velocities(v);
+    bodies.evaluate_velocities(tree);
+  }
+  // Largest error of the laws [m or m/s].
+  double error() const {
+    double largest = 0.0, squares = 0.0;
+    contacts.errors(largest, squares);
+    joints.errors(largest, squares);
+    bodies.errors(largest, squares);
+    return largest;
   }
   // Whether a contact or a limit pushes in this iterate.
   bool pushes() const {

@@ -13,7 +13,7 @@
 
 #include <utility>
 
-#include "contact.hpp"
+#include "body_contact.hpp"
 #include "limits.hpp"
 
 namespace vi_contact {
@@ -68,9 +68,36 @@ inline constexpr int sweeps_to_extrapolation = 10;
 inline constexpr int sweeps_to_relaxation = 40;
 inline constexpr double least_relaxation = 0.05;
 
+// All laws, contacts numbered through: those with the ground first, then those between bodies.
+struct AllLaws {
+  Contacts& ground;
+  BodyContacts& bodies;
+  JointLaws& joints;
+
+  int ground_count() const { return static_cast<int>(ground.near.size()); }
+  int contact_count() const { return ground_count() + static_cast<int>(bodies.near.size()); }
+  ContactState& contact(int k) const {
+    if (k < ground_count()) return ground.near[k];
+    return bodies.near[k - ground_count()];
+  }
+  // Motion (n, t1, t2) by the increments of the tree.
+  Vector3 motion(int k, const Elimination& tree) const {
+    if (k < ground_count()) return ground.motion(ground.near[k], tree);
+    return bodies.motion(bodies.near[k - ground_count()], tree);
+  }
+  // f += J0' gamma
+  void add_wrench(int k, const Vector3& gamma, std::vector<Wrench>& f) const {
+    if (k < ground_count()) {
+      ground.add_wrench(ground.near[k], gamma, f[ground.near[k].link]);
+    } else {
+      bodies.add_wrench(bodies.near[k - ground_count()], gamma, f);
+    }
+  }
+};
+
 class Sweeps {
  public:
-  std::vector<int> contacts, joints;  // the laws that take part: places in `near` and `entries`
+  std::vector<int> contacts, joints;  // the laws that take part, by their numbers in `AllLaws`
 
   int rows() const {
     return 3 * static_cast<int>(contacts.size()) + static_cast<int>(joints.size());
@@ -81,14 +108,16 @@ class Sweeps {
   // Column j of W, the answer of all rows to impulse j.
   double* column(int j) { return W_.data() + static_cast<size_t>(j) * rows(); }
 
-  void begin(Contacts& all, JointLaws& laws) {
+  void begin(const AllLaws& laws) {
     contacts.clear(), joints.clear();
-    in_.assign(all.near.size() + laws.entries.size(), 0);
-    for (Contacts::Near& c : all.near) c.start = c.impulse();
-    for (JointLaws::Entry& e : laws.entries) {
+    joints_at_ = laws.contact_count();
+    in_.assign(joints_at_ + laws.joints.entries.size(), 0);
+    for (int k = 0; k < laws.contact_count(); ++k) {
+      laws.contact(k).start = laws.contact(k).impulse();
+    }
+    for (JointLaws::Entry& e : laws.joints.entries) {
       e.start_low = e.low.n, e.start_high = e.high.n, e.start_friction = e.friction.b.x();
     }
-    joints_at_ = all.near.size();
   }
   void add_contact(int k) {
     if (!std::exchange(in_[k], 1)) contacts.push_back(k);
@@ -98,12 +127,13 @@ class Sweeps {
   }
 
   // Impulses as they were, and what the sweeps changed of them.
-  void end(Contacts& all, JointLaws& laws) const {
-    for (Contacts::Near& c : all.near) {
+  void end(const AllLaws& laws) const {
+    for (int k = 0; k < laws.contact_count(); ++k) {
+      ContactState& c = laws.contact(k);
       c.change = c.impulse() - c.start;
       c.normal.n = c.start[0], c.friction.b = c.start.tail<2>();
     }
-    for (JointLaws::Entry& e : laws.entries) {
+    for (JointLaws::Entry& e : laws.joints.entries) {
       e.change_low = e.low.n - e.start_low, e.low.n = e.start_low;
       e.change_high = e.high.n - e.start_high, e.high.n = e.start_high;
       e.change_friction = e.friction.b.x() - e.start_friction, e.friction.b.x() = e.start_friction;
@@ -116,34 +146,32 @@ class Sweeps {
   }
 
   // The motion of every row by the increments of the tree.
-  void motions(const Contacts& all, const JointLaws& laws, const Elimination& tree,
-               const double* dq, double* out) const {
+  void motions(const AllLaws& laws, const Elimination& tree, const double* dq, double* out) const {
     for (int k : contacts) {
-      const Vector3 u = all.motion(all.near[k], tree);
+      const Vector3 u = laws.motion(k, tree);
       out[0] = u[0], out[1] = u[1], out[2] = u[2];
       out += 3;
     }
-    for (int k : joints) *out++ = dq[laws.entries[k].v];
+    for (int k : joints) *out++ = dq[laws.joints.entries[k].v];
   }
 
   // Gaps and slips of contacts, and increments of joints, after the increments of the tree.
-  void set_displacements(const Contacts& all, const JointLaws& laws, const Elimination& tree,
-                         const double* dq) {
-    motions(all, laws, tree, dq, u_.data());
+  void set_displacements(const AllLaws& laws, const Elimination& tree, const double* dq) {
+    motions(laws, tree, dq, u_.data());
     double* out = u_.data();
     for (int k : contacts) {
-      const Contacts::Near& c = all.near[k];
-      out[0] += c.normal.g, out[1] += c.friction.d.x(), out[2] += c.friction.d.y();
+      const Vector3 e = laws.contact(k).error();
+      out[0] += e[0], out[1] += e[1], out[2] += e[2];
       out += 3;
     }
   }
 
   // One sweep; the largest displacement [m or rad] that a change of an impulse made to its own row.
-  double sweep(Contacts& all, JointLaws& laws) {
+  double sweep(const AllLaws& laws) {
     double largest = 0.0;
     int row = 0;
     for (int k : contacts) {
-      Contacts::Near& c = all.near[k];
+      ContactState& c = laws.contact(k);
       const Matrix3 W = own_block(row);
       const Vector3 old = c.impulse();
       const Vector3 free = Vector3(u_.data() + row) - W * old;
@@ -154,7 +182,7 @@ class Sweeps {
       row += 3;
     }
     for (int k : joints) {
-      JointLaws::Entry& e = laws.entries[k];
+      JointLaws::Entry& e = laws.joints.entries[k];
       const double own = compliance(row, e.R);
       if (e.lower > -infinity) {
         const double n = std::max(0.0, e.low.n - relaxation_ * (e.low.g + u_[row]) / own);
@@ -181,22 +209,22 @@ class Sweeps {
   //
   // Redundant contacts that do not agree load each other by the same amount in every sweep until
   // one slides or opens: now and then the last change is extrapolated, at most until that happens.
-  double run(Contacts& all, JointLaws& laws, double tolerance, int most) {
+  double run(const AllLaws& laws, double tolerance, int most) {
     double moved = 0.0, last = infinity;
     relaxation_ = 1.0;
     for (int count = 1; count <= most; ++count) {
       const bool look = count % sweeps_to_extrapolation == 0;
       const bool before = (count + 1) % sweeps_to_extrapolation == 0;
-      if (look || before) gather(all, laws, start_);
-      moved = sweep(all, laws);
+      if (look || before) gather(laws, start_);
+      moved = sweep(laws);
       if (!(moved > tolerance)) break;
       if (!look && !before) continue;
-      gather(all, laws, now_);
+      gather(laws, now_);
       std::swap(delta_, delta_before_);
       delta_.resize(now_.size());
       for (size_t i = 0; i < now_.size(); ++i) delta_[i] = now_[i] - start_[i];
       if (!look) continue;
-      const bool drifts = extrapolate(all, laws);
+      const bool drifts = extrapolate(laws);
       if (count % sweeps_to_relaxation != 0) continue;
       if (!drifts && moved > 0.5 * last) {
         relaxation_ = std::max(0.5 * relaxation_, least_relaxation);
@@ -207,21 +235,21 @@ class Sweeps {
   }
 
  private:
-  void gather(const Contacts& all, const JointLaws& laws, std::vector<double>& out) const {
+  void gather(const AllLaws& laws, std::vector<double>& out) const {
     out.clear();
     for (int k : contacts) {
-      const Contacts::Near& c = all.near[k];
+      const ContactState& c = laws.contact(k);
       out.insert(out.end(), {c.normal.n, c.friction.b.x(), c.friction.b.y()});
     }
     for (int k : joints) {
-      const JointLaws::Entry& e = laws.entries[k];
+      const JointLaws::Entry& e = laws.joints.entries[k];
       out.insert(out.end(), {e.low.n, e.high.n, e.friction.b.x()});
     }
   }
 
   // gamma += a delta, a = rho / (1 - rho) for a geometric sequence of ratio rho, but no further
   // than to where an impulse vanishes or reaches its bound. False if it is none.
-  bool extrapolate(Contacts& all, JointLaws& laws) {
+  bool extrapolate(const AllLaws& laws) {
     double same = 0.0, size = 0.0;
     for (size_t i = 0; i < delta_.size(); ++i) {
       same += delta_[i] * delta_before_[i];
@@ -235,7 +263,7 @@ class Sweeps {
     };
     size_t i = 0;
     for (int k : contacts) {
-      const Contacts::Near& c = all.near[k];
+      const ContactState& c = laws.contact(k);
       const Vector2 b = c.friction.b, db(delta_[i + 1], delta_[i + 2]);
       const double m = c.mu * c.normal.n, dm = c.mu * delta_[i];
       keep_above(c.normal.n, delta_[i]);
@@ -243,7 +271,7 @@ class Sweeps {
       i += 3;
     }
     for (int k : joints) {
-      const JointLaws::Entry& e = laws.entries[k];
+      const JointLaws::Entry& e = laws.joints.entries[k];
       keep_above(e.low.n, delta_[i]);
       keep_above(e.high.n, delta_[i + 1]);
       keep_above(e.bound - e.friction.b.x(), -delta_[i + 2]);
@@ -254,7 +282,7 @@ class Sweeps {
     i = 0;
     int row = 0;
     for (int k : contacts) {
-      Contacts::Near& c = all.near[k];
+      ContactState& c = laws.contact(k);
       const double n = std::max(0.0, c.normal.n + a * delta_[i]);
       Vector2 b = c.friction.b + a * Vector2(delta_[i + 1], delta_[i + 2]);
       if (b.norm() > c.mu * n) b *= c.mu * n / b.norm();
@@ -265,7 +293,7 @@ class Sweeps {
       i += 3, row += 3;
     }
     for (int k : joints) {
-      JointLaws::Entry& e = laws.entries[k];
+      JointLaws::Entry& e = laws.joints.entries[k];
       const double before = e.impulse();
       e.low.n = std::max(0.0, e.low.n + a * delta_[i]);
       e.high.n = std::max(0.0, e.high.n + a * delta_[i + 1]);
@@ -296,7 +324,7 @@ class Sweeps {
 
   std::vector<double> u_, W_, start_, now_, delta_, delta_before_;
   std::vector<char> in_;  // whether a contact or joint takes part
-  size_t joints_at_ = 0;
+  int joints_at_ = 0;
   double relaxation_ = 1.0;
 };
 
