@@ -204,7 +204,7 @@ class BodyContacts {
       }
       if (c.f.A != world && c.f.r_A > 0.0) roll(c, turns[c.f.A], c.f.r_A, n0, c.right_A, slip);
       if (c.f.B != world && c.f.r_B > 0.0) roll(c, turns[c.f.B], c.f.r_B, n0, c.right_B, slip);
-      c.friction.d = c.D.bottomRows<2>() * slip + c.anchor;
+      c.set_slip(c.D.bottomRows<2>() * slip);
     }
   }
 
@@ -225,7 +225,7 @@ class BodyContacts {
 
   // Displacement (n, t1, t2) over the step.
   static Vector3 moved(const Near& c) {
-    return {c.normal.g - c.gap0, c.friction.d.x() - c.anchor.x(), c.friction.d.y() - c.anchor.y()};
+    return {c.normal.g - c.gap0, c.slip.x() - c.anchor.x(), c.slip.y() - c.anchor.y()};
   }
 
   // f += J0' gamma
@@ -459,7 +459,7 @@ class BodyContacts {
       m.f = c.f;
       m.n = std::max(c.normal.n, 0.0);
       m.b1 = c.friction.b.x(), m.b2 = c.friction.b.y();
-      m.anchor1 = sticks ? c.friction.d.x() : 0.0, m.anchor2 = sticks ? c.friction.d.y() : 0.0;
+      m.anchor1 = sticks ? c.left_to_undo(0) : 0.0, m.anchor2 = sticks ? c.left_to_undo(1) : 0.0;
       m.sliding = sticks ? 0.0 : 1.0;
       m.mean = c.mean;
       kept += find(before_, c.f.key) != nullptr;

@@ -207,7 +207,7 @@ class Contacts {
       if (c.radius > 0.0) {
         slip -= 2.0 * c.radius * turns[c.link].u.cross(ground_.normal);
       }
-      c.friction.d = D_.bottomRows<2>() * slip + c.anchor;
+      c.set_slip(D_.bottomRows<2>() * slip);
     }
   }
 
@@ -217,8 +217,7 @@ class Contacts {
 
   // Displacement (N, t1, t2) over the step.
   static Vector3 moved(const Near& c) {
-    return {c.normal.g + c.target - c.gap0, c.friction.d.x() - c.anchor.x(),
-            c.friction.d.y() - c.anchor.y()};
+    return {c.normal.g + c.target - c.gap0, c.slip.x() - c.anchor.x(), c.slip.y() - c.anchor.y()};
   }
   std::vector<Vector3> means;  // mean velocity over the last step, for the ledger
 
@@ -348,7 +347,7 @@ class Contacts {
       changed |= closed != (m.n > 0.0);
       m.n = closed ? std::max(c.normal.n, 0.0) : 0.0;
       m.b1 = closed ? c.friction.b.x() : 0.0, m.b2 = closed ? c.friction.b.y() : 0.0;
-      m.anchor1 = sticks ? c.friction.d.x() : 0.0, m.anchor2 = sticks ? c.friction.d.y() : 0.0;
+      m.anchor1 = sticks ? c.left_to_undo(0) : 0.0, m.anchor2 = sticks ? c.left_to_undo(1) : 0.0;
       m.sliding = closed && !sticks ? 1.0 : 0.0;
       const bool slid = !sticks && moved(c).tail<2>().norm() > visible_slip;
       if (closed) touches.push_back({c.index, world_impulse(c), slid});

@@ -6,10 +6,15 @@
 
 namespace vi_contact {
 
+// Slip that is round-off [m]: where a robot cannot move at all, as sideways on a rail, friction must
+// not add it up. And the most that the next step makes up for: more is left by the interior point,
+// and contacts that a robot cannot move by themselves would not agree on it.
+inline constexpr double no_slip = 1e-14, most_slip_to_undo = 2e-12;
+
 struct ContactState {
   double mu = 0.0;
   double R = 1.0, hard = 1.0;  // masses per time step: for the choice of the state, and when closed
-  Vector2 anchor = Vector2::Zero();
+  Vector2 anchor = Vector2::Zero(), slip = Vector2::Zero();  // slip of the last step, of both
   Unilateral normal;
   Friction friction;
   Vector3 c = Vector3::Zero();  // answer to no motion
@@ -21,6 +26,15 @@ struct ContactState {
 
   Vector3 impulse() const { return {normal.n, friction.b.x(), friction.b.y()}; }
   Vector3 error() const { return {normal.g, friction.d.x(), friction.d.y()}; }
+
+  // The slip over this step; what the last one left is made up for.
+  void set_slip(const Vector2& over_step) {
+    slip = over_step + anchor;
+    for (int j = 0; j < 2; ++j) friction.d[j] = std::abs(slip[j]) < no_slip ? 0.0 : slip[j];
+  }
+  double left_to_undo(int j) const {
+    return std::clamp(slip[j], -most_slip_to_undo, most_slip_to_undo);
+  }
 
   // Largest error of the laws [m] and the sum of squares of R times them [N s].
   void add_errors(double& largest, double& squares) const {

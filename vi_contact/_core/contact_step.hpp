@@ -422,7 +422,7 @@ class StepWithLaws {
       start_again();
       done = solver.newton(false, newton_limit, true) && !gains_energy();
     }
-    if (!done && method == Method::sweeps && laws_.bodies.near.empty()) {
+    if (!done && method == Method::sweeps) {
       start_again();
       done = solve_by_sweeps(solver) && !gains_energy();
     }
