@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shapes import STEPS, G, body_link, box, mechanism, on_slope, slope, sphere
+from support import example
 from urdf_text import INERTIAL, joint, link, loop_square, robot, write
 
 import vi_contact as vc
@@ -463,3 +464,35 @@ def test_bad_input(tmp_path):
     with pytest.raises(vc.errors.OverlapError, match="body and sphere"):
         sim.reset([0.0, 0.0, 0.35, *NO_TURN])
     assert sim.state is before
+
+
+def test_a_quadruped_at_rest_on_a_brick_has_no_velocity():
+    # calves, feet and thighs on the ground and on a brick, more contacts than joints
+    robot = vc.load_robot(example("go2.urdf"))
+    q = robot.neutral()
+    q[7:] = np.tile([0.0, 0.8, -1.6], 4)
+    q = robot.on_ground(q, height=0.4)
+    brick = vc.Obstacle.box((0.3, 0.3, 0.1), position=(0.2, 0.0, 0.05), friction=0.6)
+    sim = vc.Simulator(robot, 0.005, obstacles=[brick])
+    sim.reset(q)
+    command = vc.JointCommand(q=q[7:], kp=60.0, kd=3.0)
+    sim.run(3.0, command)
+    rest = sim.run(0.5, command)
+    assert np.abs(rest.v).max() < 1e-4  # m/s, rad/s
+    assert np.ptp(rest.energy) < 1e-5  # J
+    assert np.abs(rest.ledger.impact).max() < 1e-5
+    assert rest.iterations.mean() < 5
+
+
+def test_a_limp_quadruped_on_a_brick_lies_still_cheaply():
+    robot = vc.load_robot(example("go2.urdf"))
+    q = robot.neutral()
+    q[7:] = np.tile([0.0, 0.8, -1.6], 4)
+    brick = vc.Obstacle.box((0.3, 0.3, 0.1), position=(0.2, 0.0, 0.05), friction=0.6)
+    sim = vc.Simulator(robot, 0.005, obstacles=[brick])
+    sim.reset(robot.on_ground(q, height=0.2))
+    sim.run(2.0)
+    rest = sim.run(0.5)
+    assert np.abs(rest.v).max() < 1e-8  # m/s, rad/s
+    assert np.abs(np.diff(rest.q, axis=0)).max() < 1e-10  # m, rad
+    assert rest.iterations.mean() < 2

@@ -265,7 +265,7 @@ class BodyContacts {
   unsigned long linearise_newton() {
     unsigned long pattern = near.size();
     for (Near& c : near) {
-      harden(c, c.R / contact_scale);
+      harden(c);
       pattern = pattern * 1000003UL + c.linearise_newton() + hash(c.hard);
     }
     return pattern;
@@ -289,7 +289,7 @@ class BodyContacts {
   }
   void linearise_stick() {
     for (Near& c : near) {
-      harden(c, c.R / contact_scale);
+      harden(c);
       c.linearise_stick();
     }
   }
@@ -447,7 +447,7 @@ class BodyContacts {
 
   // Whether the set of closed contacts is another than before; writes the memory, and reports
   // impulses on the first link of each pair, numbered from `first` on.
-  bool commit(int first, std::vector<Contacts::Touch>& touches) {
+  bool commit(bool exact, int first, std::vector<Contacts::Touch>& touches) {
     size_t kept = 0;
     std::swap(memory, before_);
     memory.clear();
@@ -459,7 +459,8 @@ class BodyContacts {
       m.f = c.f;
       m.n = std::max(c.normal.n, 0.0);
       m.b1 = c.friction.b.x(), m.b2 = c.friction.b.y();
-      m.anchor1 = sticks ? c.left_to_undo(0) : 0.0, m.anchor2 = sticks ? c.left_to_undo(1) : 0.0;
+      const bool anchored = sticks && exact;
+      m.anchor1 = anchored ? c.slip.x() : 0.0, m.anchor2 = anchored ? c.slip.y() : 0.0;
       m.sliding = sticks ? 0.0 : 1.0;
       m.mean = c.mean;
       kept += find(before_, c.f.key) != nullptr;
@@ -612,7 +613,13 @@ class BodyContacts {
   // Unit of time, and the displacement (or velocity) of a free fall over a step.
   void set_scales(double length, double fall) { length_ = length, fall_ = fall; }
 
-  void harden(Near& c, double mass) const { c.hard = hardness(mass, c.normal.n, fall_); }
+  // On an obstacle a contact carries what stands on its body.
+  void harden(Near& c) const {
+    const int link = c.f.A == world ? c.f.B : c.f.A;
+    const bool fixed = c.f.A == world || c.f.B == world;
+    const double mass = fixed ? subtree_mass_[root_[link]] / length_ : c.R / contact_scale;
+    c.hard = hardness(mass, c.normal.n, fall_);
+  }
 
   static unsigned long hash(double hard) {
     int exponent;

@@ -337,7 +337,7 @@ class Contacts {
   }
 
   // Whether the set of closed contacts is another than before; writes the memory.
-  bool commit() {
+  bool commit(bool exact) {
     bool changed = false;
     for (Near& c : near) {
       Memory& m = memory[c.index];
@@ -347,7 +347,8 @@ class Contacts {
       changed |= closed != (m.n > 0.0);
       m.n = closed ? std::max(c.normal.n, 0.0) : 0.0;
       m.b1 = closed ? c.friction.b.x() : 0.0, m.b2 = closed ? c.friction.b.y() : 0.0;
-      m.anchor1 = sticks ? c.left_to_undo(0) : 0.0, m.anchor2 = sticks ? c.left_to_undo(1) : 0.0;
+      const bool anchored = sticks && exact;
+      m.anchor1 = anchored ? c.slip.x() : 0.0, m.anchor2 = anchored ? c.slip.y() : 0.0;
       m.sliding = closed && !sticks ? 1.0 : 0.0;
       const bool slid = !sticks && moved(c).tail<2>().norm() > visible_slip;
       if (closed) touches.push_back({c.index, world_impulse(c), slid});

@@ -73,13 +73,17 @@ class ContactSolver {
 
   // Path following: kappa falls while the steps are long.
   bool interior(double scale, double kappa, double last_kappa) {
-    Distance now = s_.distance(false, 0.0);
-    if (!now.exists) {
+    if (!s_.distance(false, 0.0).exists) {
       s_.start_without_motion();
-      now = s_.distance(false, 0.0);
+      s_.distance(false, 0.0);
     }
     s_.enter_interior(scale);
-    now = s_.distance(true, kappa);
+    return follow(scale, kappa, last_kappa);
+  }
+
+  // The same from inside.
+  bool follow(double scale, double kappa, double last_kappa) {
+    Distance now = s_.distance(true, kappa);
     const double first = kappa;
     int stuck = 0, again = 0;
     for (int k = 0; k < interior_limit; ++k) {

@@ -6,10 +6,9 @@
 
 namespace vi_contact {
 
-// Slip that is round-off [m]: where a robot cannot move at all, as sideways on a rail, friction must
-// not add it up. And the most that the next step makes up for: more is left by the interior point,
-// and contacts that a robot cannot move by themselves would not agree on it.
-inline constexpr double no_slip = 1e-14, most_slip_to_undo = 2e-12;
+// Slip that is round-off [m]: where a robot cannot move at all, as sideways on a rail, friction
+// must not add it up.
+inline constexpr double no_slip = 1e-14;
 
 struct ContactState {
   double mu = 0.0;
@@ -17,8 +16,8 @@ struct ContactState {
   Vector2 anchor = Vector2::Zero(), slip = Vector2::Zero();  // slip of the last step, of both
   Unilateral normal;
   Friction friction;
-  Vector3 c = Vector3::Zero();  // answer to no motion
-  Matrix3 C = Matrix3::Zero();  // d(impulse) = c - C motion
+  Vector3 c = Vector3::Zero();       // answer to no motion
+  Matrix3 C = Matrix3::Zero();       // d(impulse) = c - C motion
   Vector3 start = Vector3::Zero();   // impulses where sweeps began
   Vector3 change = Vector3::Zero();  // of the impulses in this iteration
   double change_slack = 0.0, change_psi = 0.0;
@@ -31,9 +30,6 @@ struct ContactState {
   void set_slip(const Vector2& over_step) {
     slip = over_step + anchor;
     for (int j = 0; j < 2; ++j) friction.d[j] = std::abs(slip[j]) < no_slip ? 0.0 : slip[j];
-  }
-  double left_to_undo(int j) const {
-    return std::clamp(slip[j], -most_slip_to_undo, most_slip_to_undo);
   }
 
   // Largest error of the laws [m] and the sum of squares of R times them [N s].

@@ -12,7 +12,9 @@ inline constexpr double bounce_threshold = 2.0;
 // Linearisations of the step for sweeps over the laws, each with twice the sweeps of the last.
 inline constexpr int sweep_rounds = 4, first_sweeps = 50;
 
-// Sweeps for the velocities of a node.
+// Velocities of a node: error of the laws that Newton's method may leave, of 1 m/s and the speed of
+// the contacts, and else the number of sweeps.
+inline constexpr double velocity_error = 1e-9;
 inline constexpr int velocity_sweeps = 400;
 
 // Stiffness of closed contacts where sweeps have found their state, see `contact_hardness`: softer
@@ -24,6 +26,10 @@ inline constexpr int body_search_limit = 30;
 
 // Features of bodies that met and do not are looked for again at most so often in a step.
 inline constexpr int most_corrections = 4;
+
+// Where Newton's method cannot finish what the interior point found, that goes on to this part of
+// its last kappa, if it can: contacts then meet to their tolerance, and the next step may begin so.
+inline constexpr double last_part = 1e-4;
 
 // Gain of energy that is accepted, as a part of the kinetic energy and the works: with contacts on
 // the ground, which only take, and without, where it tells a wrong solution from the error of a
@@ -210,20 +216,36 @@ class StepWithLaws {
     s_.tree_.clear_stiff();
     s_.set_mass_tangents();
     bool done = s_.factor_mass() && s_.solve_mass(s_.p0_, v);
-    unsigned long pattern = 0;
-    Eigen::Map<VectorX> velocity(v, s_.model_.nv);
     laws_.evaluate_velocities(s_.tree_, v);
     const AllLaws all = laws_.all();
-    double speed = 0.0;
+    double speed = 1.0;
     for (int k = 0; k < all.contact_count(); ++k) {
-      speed = std::max(speed, all.contact(k).error().norm());
+      speed = std::max(speed, 1.0 + all.contact(k).error().norm());
     }
+    done = done && newton_velocities(v, speed, true);
+    if (!done || !(laws_.error() <= velocity_error * speed)) {
+      done = sweep_velocities(v, speed);
+      const double error = laws_.error();
+      const bool better = newton_velocities(v, speed, false) && laws_.error() <= error;
+      if (!better) done = sweep_velocities(v, speed);
+    }
+    book_node(v);
+    laws_.joints.end_velocities();
+    return done;
+  }
+
+  // Newton's method from the velocities v and the impulses that have led to them; `first`: none.
+  bool newton_velocities(double* v, double speed, bool first) {
+    unsigned long pattern = 0;
+    bool done = true;
+    Eigen::Map<VectorX> velocity(v, s_.model_.nv);
     for (int k = 0; done && k < 20; ++k) {
-      if (laws_.error() <= 1e-13 * (1.0 + speed)) break;
+      if (laws_.error() <= 1e-13 * speed) break;
+      const bool as_before = first && k == 0;
       const unsigned long is = laws_.linearise_newton();
-      if (k == 0) laws_.bodies.linearise_as_before();
+      if (as_before) laws_.bodies.linearise_as_before();
       if (k == 0 || is != pattern || laws_.contacts.any_slides() || laws_.bodies.any_slides()) {
-        pattern = k == 0 && laws_.bodies.any_closed() ? 0 : is;
+        pattern = as_before && laws_.bodies.any_closed() ? 0 : is;
         s_.set_mass_tangents();
         laws_.contacts.add_node_blocks(s_.tree_);
         laws_.joints.add_blocks(s_.tree_);
@@ -253,9 +275,6 @@ class StepWithLaws {
       laws_.evaluate_velocities(s_.tree_, v);
     }
     s_.tree_.clear_stiff();
-    if (!done || !(laws_.error() <= 1e-9 * (1.0 + speed))) done = sweep_velocities(v, speed);
-    book_node(v);
-    laws_.joints.end_velocities();
     return done;
   }
 
@@ -277,22 +296,15 @@ class StepWithLaws {
       s_.solve_mass(s_.rhs_, v);
       return v;
     });
-    for (const bool friction : {true, false}) {  // jammed friction may find no end: then without
-      if (!friction) {
-        laws_.clear_impulses();
-        for (int k = 0; k < all.contact_count(); ++k) all.contact(k).mu = 0.0;
-      }
-      s_.solve_mass(s_.p0_, v);
-      laws_.joints.begin_sweeps();
-      sweeps.motions(all, s_.tree_, v, sweeps.displacements());
-      sweeps.run(all, 1e-14 * (1.0 + speed), velocity_sweeps);
-      s_.rhs_ = -s_.p0_;
-      subtract_impulse_changes();
-      s_.rhs_ *= -1.0;
-      if (!s_.solve_mass(s_.rhs_, v)) return false;
-      laws_.evaluate_velocities(s_.tree_, v);
-      if (laws_.error() <= 1e-6 * (1.0 + speed)) break;
-    }
+    s_.solve_mass(s_.p0_, v);
+    laws_.joints.begin_sweeps();
+    sweeps.motions(all, s_.tree_, v, sweeps.displacements());
+    sweeps.run(all, 1e-14 * speed, velocity_sweeps);
+    s_.rhs_ = -s_.p0_;
+    subtract_impulse_changes();
+    s_.rhs_ *= -1.0;
+    if (!s_.solve_mass(s_.rhs_, v)) return false;
+    laws_.evaluate_velocities(s_.tree_, v);
     return true;
   }
 
@@ -390,8 +402,7 @@ class StepWithLaws {
     node.clear();
     for (const Contacts::Near& c : laws_.contacts.near) {
       const Vector3 u(c.normal.g, c.friction.d.x(), c.friction.d.y());
-      const Vector3 work =
-          0.5 * c.impulse().cwiseProduct(u + laws_.contacts.means[c.index]);
+      const Vector3 work = 0.5 * c.impulse().cwiseProduct(u + laws_.contacts.means[c.index]);
       node.impact += work[0];
       node.friction += work[1] + work[2];
       node.gap -= 0.5 * c.impulse().dot(laws_.contacts.means[c.index]);
@@ -443,6 +454,7 @@ class StepWithLaws {
         keep_iterate();
         if (!solver.newton(true, polish_limit)) {
           take_kept();
+          if (!solver.follow(scale, last, last_part * last)) take_kept();
           distance(true, last);
         }
         done = !gains_energy();

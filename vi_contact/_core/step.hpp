@@ -458,7 +458,7 @@ class Stepper {
     report.residual = largest(r_);
     report.closure = closure_.error();
     if (report.status == Status::converged) {
-      commit();
+      commit(report.method);
     } else if (with_laws_) {
       laws_.set_state(warm_.data());  // as they were before the attempt
     }
@@ -987,7 +987,7 @@ class Stepper {
   //
   // What is left of the residual at the old node is carried over, so that the round-off of many
   // steps does not add up to a drift of the momentum.
-  [[gnu::flatten]] void commit() {
+  [[gnu::flatten]] void commit(Method method) {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     turn_inertias(model_, frames1_);
@@ -1030,7 +1030,7 @@ class Stepper {
       last_.drives = 0.5 * h_ * torque_;
     }
     predictor_.add(dq_);
-    if (with_laws_ && laws_.commit()) predictor_.rescale(1.0);
+    if (with_laws_ && laws_.commit(method != Method::interior)) predictor_.rescale(1.0);
     part_length_ = h_;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
