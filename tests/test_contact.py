@@ -115,6 +115,21 @@ def test_ball_bounces(tmp_path, time_step, restitution):
     assert z.min() > -1e-10
 
 
+@pytest.mark.parametrize("solver", ["newton", "ipopt"])
+def test_a_ball_that_is_pushed_down_bounces_as_high(tmp_path, time_step, solver):
+    # 2 kg and 40 N: it falls and rises with 29.81 m/s2, and with restitution 1 keeps its energy
+    sim = vc.Simulator(
+        sphere(tmp_path), time_step, ground=vc.Ground(restitution=1.0), solver=solver
+    )
+    sim.reset([0.0, 0.0, 1.1, 0.0, 0.0, 0.0, 1.0])
+    pull, period = G + 20.0, 2.0 * np.sqrt(2.0 / (G + 20.0))
+    bounces = 4 if solver == "newton" else 1
+    run = sim.run(bounces * period + 2 * time_step, wrenches={"body": [0, 0, -40.0, 0, 0, 0]})
+    energy = 0.5 * run.v[:, 2] ** 2 + pull * (run.q[:, 2] - 0.1)
+    assert len(run.impacts) >= bounces
+    np.testing.assert_allclose(energy, pull, rtol=1e-7)
+
+
 def test_joint_stops_at_its_limit(tmp_path, time_step):
     swing = joint(
         "hinge", "world", "arm", limit='<limit lower="-0.5" upper="0.5" effort="9" velocity="99"/>'

@@ -146,6 +146,10 @@ class Stepper:
         """Adds a generalised impulse (nv,) to the momentum at the node."""
     def interval_kinetic(self) -> float:
         """Kinetic energy of the last step at its mean velocities [J]."""
+    def free_acceleration(self, v: Array, tau: Array | None, wrenches: Array | None) -> Array:
+        """(nv,) acceleration at the node with velocities v, nothing in contact."""
+    def farthest_turn(self) -> tuple[float, int]:
+        """Farthest turn of a body in a step since the last call [rad], and which body."""
     def multipliers(self) -> Array:
         """(row_count,) impulses of the rows at the left node of the last step."""
     def node_multipliers(self) -> Array:

@@ -643,27 +643,33 @@ class StepWithLaws {
   // Contacts that closed in this step and came fast leave at once, from the gap g0 where they are
   // and with the speed w that falling on and bouncing by e times the speed would have had there:
   //   w^2 = e^2 (u^2 + 2 a g0) - 2 a g0,   g(q1) >= g0 + h (w - h a / 2)
-  // with u the normal velocity at the left node and a gravity towards the ground.
+  // with u the normal velocity at the left node and a the acceleration towards the ground, held by
+  // nothing.
   bool set_bounces() {
     const double e = laws_.contacts.ground().restitution;
     bool any = false;
     laws_.keep();  // the velocities at the node make a selection of their own
     s_.get_v(s_.bounce_v_.data());
+    const VectorX a_free = s_.free_acceleration(s_.bounce_v_.data());
     laws_.take_kept();
     twists(s_.model_, s_.frames0_, s_.bounce_v_.data(), s_.f_);
+    std::vector<Wrench> accelerations(s_.model_.size());
+    twists(s_.model_, s_.frames0_, a_free.data(), accelerations);
     const Vector3& N = laws_.contacts.ground().normal;
     for (Contacts::Near& c : laws_.contacts.near) {
       const bool closes = c.normal.trial(c.R) > 0.0 && !(laws_.contacts.memory[c.index].n > 0.0);
       if (!closes) continue;
-      const Wrench& xi = s_.f_[c.link];
-      const double u = N.dot(xi.linear + xi.angular.cross(s_.frames0_[c.link].R * c.point));
+      const Vector3 lever = s_.frames0_[c.link].R * c.point;
+      const Wrench &xi = s_.f_[c.link], &rate = accelerations[c.link];
+      const double u = N.dot(xi.linear + xi.angular.cross(lever));
       if (u > -bounce_threshold * gravity_ * s_.h_) continue;
-      const double fall = -2.0 * s_.gravity_.dot(N) * c.gap0;
+      const double a = -N.dot(rate.linear + rate.angular.cross(lever)), fall = 2.0 * a * c.gap0;
       const double w = std::sqrt(std::max(0.0, e * e * (u * u + fall) - fall));
-      c.target = std::max(0.0, c.gap0 + s_.h_ * (w + 0.5 * s_.h_ * s_.gravity_.dot(N)));
+      c.target = std::max(0.0, c.gap0 + s_.h_ * (w - 0.5 * s_.h_ * a));
       any |= c.target > 0.0;
     }
     if (s_.closure_.size() > 0) s_.closure_.evaluate(s_.frames0_, s_.x0_.data(), s_.h_, true);
+    s_.evaluate();  // at the solution without bounces again
     return any;
   }
 

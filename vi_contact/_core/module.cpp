@@ -346,6 +346,13 @@ NB_MODULE(_compiled, m) {
       .def("fastest_rotation",
            [](OwningStepper& s, Array v) { return s.stepper.fastest_rotation(v.data()); })
       .def(
+          "free_acceleration",
+          [](OwningStepper& s, Array v, OptionalArray tau, OptionalArray wrenches) {
+            return s.stepper.free_acceleration(v.data(), data(tau), data(wrenches));
+          },
+          "v"_a, "tau"_a.none(), "wrenches"_a.none())
+      .def("farthest_turn", [](OwningStepper& s) { return s.stepper.farthest_turn(); })
+      .def(
           "step",
           [](OwningStepper& s, OptionalArray tau, OptionalArray wrenches, OptionalNumber h) {
             return tuple(s.stepper.step(data(tau), data(wrenches), h.value_or(s.usual())));

@@ -242,6 +242,33 @@ class Stepper {
     return done;
   }
 
+  // Acceleration at the node without contacts and joint laws: what a step with the node's
+  // velocities lacks of momentum, over half a step. In the step that `begin` has prepared; forgets
+  // the impulses of the laws.
+  VectorX free_acceleration(const double* v) {
+    const VectorX x1 = x1_, lambda = closure_.lambda;
+    laws_.clear_impulses();
+    closure_.lambda.setZero();
+    x1_ = x0_;
+    dq_ = h_ * Eigen::Map<const VectorX>(v, model_.nv);
+    move();
+    evaluate();
+    rhs_ = -r_;
+    VectorX a = VectorX::Zero(model_.nv);
+    tree_.clear_stiff();
+    set_mass_tangents();
+    if (factor_mass()) solve_mass(rhs_, a.data());
+    x1_ = x1, closure_.lambda = lambda;
+    return 2.0 * inverse_h_ * a;
+  }
+  VectorX free_acceleration(const double* v, const double* tau, const double* wrenches) {
+    laws_.keep();
+    begin(tau, wrenches);
+    const VectorX a = free_acceleration(v);
+    laws_.take_kept();
+    return a;
+  }
+
   // Largest |w| of a body at the node, and which.
   std::pair<double, int> fastest_rotation(const double* v) {
     std::pair<double, int> fastest{0.0, world};
@@ -251,6 +278,13 @@ class Stepper {
       if (w > fastest.first) fastest = {w, i};
     }
     return fastest;
+  }
+
+  // The farthest turn of a body in one step [rad], and of which, since this was last asked for.
+  std::pair<double, int> farthest_turn() {
+    const std::pair<double, int> farthest{2.0 * std::acos(std::min(1.0, least_cosine_)), turned_};
+    least_cosine_ = 1.0, turned_ = world;
+    return farthest;
   }
 
   // ------------------------------------------------------------------------------- step
@@ -996,6 +1030,7 @@ class Stepper {
     if (keep_books && with_laws_) book_left_laws();
     if (has_bias_) bias(frames1_, spring1_);
     for (int i = 0; i < n; ++i) {
+      if (turns_[i].s < least_cosine_) least_cosine_ = turns_[i].s, turned_ = i;
       const Link& link = model_.links[i];
       const Frame& right = frames1_[i];
       f_[i].linear = link.mass * (velocities_[i] + half_fall);
@@ -1102,6 +1137,8 @@ class Stepper {
   VectorX left_, right_, carried_;  // for the books, see there
   double motor_work_ = 0.0, damping_work_ = 0.0, external_work_ = 0.0;
   double reach_ = 0.0;
+  double least_cosine_ = 1.0;  // of half the farthest turn
+  int turned_ = world;
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
   std::vector<Servo> servos_;  // per input, or none

@@ -18,7 +18,7 @@ import numpy as np
 from vi_contact.errors import MissingSolverError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.mechanics.time_stepping import DRIVE, WRENCH, Scales
-from vi_contact.robot.maximal import rotation_matrices
+from vi_contact.robot.maximal import MaximalState, rotation_matrices
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.solvers.ipopt_options import IpoptOptions
@@ -208,6 +208,10 @@ class IpoptStepper:
         """None: links do not meet each other here."""
         return np.zeros((0, 3))
 
+    def farthest_turn(self) -> tuple[float, int]:
+        """Farthest turn of a body in a step since the last call [rad], and which body."""
+        return self._books.farthest_turn()
+
     # -------------------------------------------------------------------- steps
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
         """One step under tau (nu,) and wrenches (n, 6); a failed one leaves the state."""
@@ -305,7 +309,7 @@ class IpoptStepper:
         inputs = self._inputs(tau, wrenches, h)
         status, iterations, solution = self._solve(inputs)
         if solution is not None and self._restitution > 0.0:
-            targets = self._bounces(solution, h)
+            targets = self._bounces(solution, tau, wrenches, h)
             if targets.any():
                 inputs = replace(inputs, targets=targets)
                 status, more, solution = self._solve(inputs)
@@ -532,26 +536,33 @@ class IpoptStepper:
             "print_level": 0, "sb": "yes",
         }  # fmt: skip
 
-    def _bounces(self, solution: Solution, h: float) -> Array:
+    def _bounces(
+        self, solution: Solution, tau: Array | None, wrenches: Array | None, h: float
+    ) -> Array:
         """(contacts,) gap to reach, for those that close and come fast.
 
         g(q1) >= g0 + h (w - h a / 2) with w^2 = e^2 (u^2 + 2 a g0) - 2 a g0, u the normal velocity
-        at the left node and a gravity towards the ground.
+        at the left node and a the acceleration towards the ground, held by nothing.
         """
         points, memory = self._points, self._memory
         v = np.empty(self._robot.nv)
         self._books.get_v(v)
-        state = self._robot.to_maximal(memory.q, v)
+        moves = self._robot.to_maximal(memory.q, v)
+        rates = self._robot.to_maximal(memory.q, self._books.free_acceleration(v, tau, wrenches))
         gaps, targets = points.gaps(memory.poses), np.zeros(points.count)
         slowest = BOUNCE_THRESHOLD * float(np.linalg.norm(self._gravity)) * h
-        pull = -float(points.normal @ self._gravity)
-        for k in solution.contacts:
+
+        def along_normal(state: MaximalState, k: int) -> float:
             body = points.bodies[k]
             spin = np.cross(state.w_WB_B[body], points.p_BC[k])
             R_WB = rotation_matrices(state.quat_WB_xyzw[body])
-            u = float(points.normal @ (state.v_WB[body] + R_WB @ spin))
+            return float(points.normal @ (state.v_WB[body] + R_WB @ spin))
+
+        for k in solution.contacts:
+            u = along_normal(moves, k)
             comes = k in solution.closed and not memory.contacts[k, 0] > 0.0
             if comes and u < -slowest:
+                pull = -along_normal(rates, k)
                 fall = 2.0 * pull * gaps[k]
                 w = np.sqrt(max(0.0, self._restitution**2 * (u * u + fall) - fall))
                 targets[k] = max(0.0, gaps[k] + h * (w - 0.5 * h * pull))
