@@ -8,6 +8,8 @@
 #include "books.hpp"
 #include "contact_step.hpp"
 #include "joint_forces.hpp"
+#include "node_energy.hpp"
+#include "probes.hpp"
 
 namespace vi_contact {
 

@@ -384,64 +384,15 @@ class Stepper {
   bool keep_books = false;
 
   // ------------------------------------------------------------------------------- for tests
-  // Momentum residual (nv) and row errors of a step to given coordinates with given multipliers.
+  // See probes.hpp.
   void residual_at(const double* q1, const double* lambda, const double* tau,
-                   const double* wrenches, double* r, double* errors) {
-    begin(tau, wrenches);
-    coordinates_of_q(model_, q1, x1_.data());
-    for (int i = 0; i < closure_.size(); ++i) closure_.lambda[i] = lambda[i];
-    evaluate();
-    std::copy(r_.data(), r_.data() + model_.nv, r);
-    for (int i = 0; i < closure_.size(); ++i) errors[i] = closure_.rows[i].error;
-  }
-
-  // Newton's answer dq (nv) to a residual r (nv) at the point of the last `residual_at`, tree only.
-  bool newton_direction(const double* r, double* dq) {
-    set_joint_tangents();
-    if (!tree_.factor_step(frames0_, frames1_, turns_, inverse_h_)) return false;
-    tree_.solve(r, dq);
-    return true;
-  }
-
+                   const double* wrenches, double* r, double* errors);
+  bool newton_direction(const double* r, double* dq);
+  void contact_rows(const double* q1, double* u, double* left, double* right);
   int row_count() const { return closure_.size(); }
 
   // Methods before this one are left out.
   void start_with(Method method) { first_method_ = method; }
-
-  // Gaps and slips (n, t1, t2) of all contacts in a step to given coordinates, and the rows (nv) of
-  // their impulses at the left node and of their motion at the right one.
-  void contact_rows(const double* q1, double* u, double* left, double* right) {
-    begin(nullptr, nullptr);
-    coordinates_of_q(model_, q1, x1_.data());
-    Eigen::Matrix<double, Eigen::Dynamic, 5, Eigen::RowMajor> all(laws_.contacts.size(), 5);
-    all.setZero();
-    for (int k = 0; k < all.rows(); ++k) all(k, 0) = k;
-    laws_.contacts.select_given(all, frames0_, h_);
-    laws_.release();
-    evaluate();
-    laws_.contacts.add_blocks(turns_, tree_);
-    for (const Contacts::Near& c : laws_.contacts.near) {
-      *u++ = c.normal.g, *u++ = c.friction.d.x(), *u++ = c.friction.d.y();
-      for (int axis = 0; axis < 3; ++axis, left += model_.nv) {
-        for (Wrench& f : f_) f.linear.setZero(), f.angular.setZero();
-        laws_.contacts.add_wrench(c, Vector3::Unit(axis), f_[c.link]);
-        std::fill(left, left + model_.nv, 0.0);
-        project(model_, frames0_, f_, left);
-      }
-    }
-    VectorX unit = VectorX::Zero(model_.nv);
-    for (int j = 0; j < model_.nv; ++j) {
-      unit[j] = 1.0;
-      twists(model_, frames1_, unit.data(), f_);
-      unit[j] = 0.0;
-      double* out = right + j;
-      for (const Contacts::Near& c : laws_.contacts.near) {
-        const Wrench& xi = f_[c.link];
-        const Vector3 motion = laws_.contacts.directions() * xi.linear + c.right * xi.angular;
-        for (int axis = 0; axis < 3; ++axis, out += model_.nv) *out = motion[axis];
-      }
-    }
-  }
 
   // Depth of the deepest contact below the ground at the node [m], and which.
   std::pair<double, int> deepest_contact() const { return laws_.contacts.deepest(frames0_); }
@@ -500,102 +451,18 @@ class Stepper {
     return report;
   }
 
-  // Kinetic energy at the mean velocities of the step [J].
-  double mean_kinetic() const { return mean_kinetic(inverse_h_); }
-
-  double mean_kinetic(double inverse_h) const {
-    double sum = 0.0;
-    for (int i = 0; i < model_.size(); ++i) {
-      const Turn& turn = turns_[i];
-      sum += 0.5 * model_.links[i].mass * velocities_[i].squaredNorm() +
-             2.0 * inverse_h * inverse_h * turn.u.dot(turn.Ju);
-    }
-    return sum;
-  }
-
-  // The rotors' part of that.
-  double rotor_kinetic() const {
-    if (!passive_) return 0.0;
-    double sum = 0.0, d[6];
-    for (const Link& link : model_.links) {
-      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
-      for (int j = 0; j < link.nv; ++j) {
-        sum += 0.5 * model_.drives[link.v + j].armature * inverse_h_ * inverse_h_ * d[j] * d[j];
-      }
-    }
-    return sum;
-  }
-
-  // Power of gravity and of the springs' forces at a node, at the mean velocities of the step [W].
-  double conservative_power(const Frames& node) const {
-    double sum = 0.0;
-    for (int i = 0; i < model_.size(); ++i) {
-      sum += model_.links[i].mass * gravity_.dot(velocities_[i]);
-    }
-    for (const SpringDamper& spring : model_.springs) {
-      const double way =
-          line_between(spring, frames1_).length - line_between(spring, frames0_).length;
-      const double stretch = line_between(spring, node).length - spring.rest_length;
-      sum -= spring.stiffness * stretch * inverse_h_ * way;
-    }
-    return sum;
-  }
-
-  // The same at a node with velocities v.
-  double conservative_power(const double* v) {
-    for (int i = 0; i < model_.size(); ++i) {
-      const Vector3 weight = model_.links[i].mass * gravity_;
-      f_[i] = {weight, frames0_[i].c.cross(weight)};
-      if (model_.springs.empty()) continue;
-      f_[i].linear += 2.0 * inverse_h_ * spring0_[i].linear;
-      f_[i].angular += 2.0 * inverse_h_ * spring0_[i].angular;
-    }
-    VectorX& force = rhs_;
-    force.setZero();
-    project(model_, frames0_, f_, force.data());
-    return force.dot(Eigen::Map<const VectorX>(v, model_.nv));
-  }
-
-  // What happens to the energy at the left node: between the mean velocities of the last step and
-  // of this one the kinetic energy changes by what the halves of impulses that meet there do at the
-  // mean of both, and by what contacts and joint laws take. Of wrenches the most is assumed.
+  // What happens to the energy at the left node, see node_energy.hpp.
   struct NodeEnergy {
     double gain;       // of contacts and joint laws [J]
     double exchanged;  // kinetic energy and the sizes of the works [J]
   };
-  NodeEnergy node_energy() const {
-    const double kinetic = mean_kinetic() + rotor_kinetic(), drives = drive_work();
-    const double halves = 0.5 * (last_.h + h_);
-    const double conservative = 0.5 * halves * (last_.power + conservative_power(frames0_));
-    return {kinetic - last_.kinetic - most_wrench_work() - drives - conservative,
-            kinetic + std::abs(drives) + std::abs(conservative)};
-  }
-
-  // Work of the drives at the left node.
-  double drive_work() const {
-    if (!driven_) return 0.0;
-    double sum = 0.0, d[6];
-    for (const Link& link : model_.links) {
-      increment(link, x0_.data() + link.c, x1_.data() + link.c, d);
-      for (int j = 0; j < link.nv; ++j) {
-        const int k = link.v + j;
-        double impulse = last_.drives[k] + 0.5 * h_ * torque_[k];
-        if (leans_) impulse += leaned_[k];
-        sum += 0.5 * impulse * inverse_h_ * (predictor_.last()[k] + d[j]);
-      }
-    }
-    return sum;
-  }
-
-  // The most that wrenches may have given; at an impact they work at either velocity.
-  double most_wrench_work() const {
-    double sum = 0.0;
-    for (int i = 0; wrenches_ && i < model_.size(); ++i) {
-      const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      sum += std::abs(h_ * force.dot(velocities_[i])) + std::abs(2.0 * torque.dot(turns_[i].u));
-    }
-    return sum;
-  }
+  NodeEnergy node_energy() const;
+  double mean_kinetic(double inverse_h) const;
+  double rotor_kinetic() const;
+  double conservative_power(const Frames& node) const;
+  double conservative_power(const double* v);
+  double drive_work() const;
+  double most_wrench_work() const;
 
   static Frames zero_frames(const Model& model) {
     VectorX x = VectorX::Zero(model.nc);
@@ -1059,7 +926,7 @@ class Stepper {
     remember_feedback();
     if (keep_books) keep_right();
     if (with_laws_) {
-      last_.kinetic = mean_kinetic() + rotor_kinetic() + most_wrench_work();
+      last_.kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + most_wrench_work();
       last_.power = conservative_power(frames1_);
       last_.h = h_;
       last_.drives = 0.5 * h_ * torque_;
