@@ -352,6 +352,16 @@ def test_from_pinocchio_takes_rotors_as_armature():
     assert sum("armature" in finding.message for finding in built.report.used) == 1
 
 
+def test_from_pinocchio_reports_limits_that_do_not_act():
+    model = pin.buildSampleModelHumanoid()  # on a free base, without limits there
+    assert not any(
+        "limits" in finding.message for finding in vc.from_pinocchio(model).report.ignored
+    )
+    model.upperPositionLimit[2] = 3.0
+    (finding,) = (f for f in vc.from_pinocchio(model).report.ignored if "limits" in f.message)
+    assert finding.element == f"joint '{model.names[1]}'"
+
+
 def test_from_pinocchio_copies_the_model():
     model = pin.buildSampleModelManipulator()
     built = vc.from_pinocchio(model)

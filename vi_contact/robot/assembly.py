@@ -9,6 +9,7 @@ import pinocchio as pin
 
 from vi_contact.errors import UnsupportedJointError
 from vi_contact.robot.parts import WORLD, Array, Body, Joint, JointKind, Pose
+from vi_contact.robot.report import Finding, Outcome
 
 _KINDS = {
     **{f"JointModelR{axis}": (JointKind.REVOLUTE, False) for axis in "XYZ"},
@@ -104,6 +105,19 @@ def joints_of(
 def motion_subspace(model: pin.Model, i: int) -> Array:
     """(6, nv) of joint i, linear rows first; pinocchio gives one column as a vector."""
     return np.asarray(model.joints[i].createData().S).reshape(6, -1)
+
+
+def limit_findings(model: pin.Model) -> list[Finding]:
+    """Position limits that do not act: those of joints that move along several axes."""
+    free = {"JointModelFreeFlyer": 3, "JointModelPlanar": 2}
+    findings = []
+    for name, joint in list(zip(model.names, model.joints, strict=True))[1:]:
+        span = slice(joint.idx_q, joint.idx_q + free.get(joint.shortname(), 0))
+        bounds = np.r_[model.lowerPositionLimit[span], model.upperPositionLimit[span]]
+        if (np.abs(bounds) <= LARGE).any():
+            message = "position limits act on joints with one coordinate only"
+            findings.append(Finding(Outcome.IGNORED, f"joint '{name}'", message, physics=True))
+    return findings
 
 
 def _limits(values: Array) -> Array:

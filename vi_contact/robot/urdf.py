@@ -166,7 +166,7 @@ def from_pinocchio(
         )
     check_size(model)
     check_model(model)
-    findings = rotor_findings(model) + inertia_findings(model, "")
+    findings = rotor_findings(model) + assembly.limit_findings(model) + inertia_findings(model, "")
     bodies = assembly.bodies_of(model)
     joints = assembly.joints_of(model, bodies, _movable(model))
     return Robot(
