@@ -633,7 +633,7 @@ class Stepper {
       report.iterations = iteration;
       const double size = residual_size();
       if (kept) learn_fall(last, size);
-      if (turns_exist && size <= 1.0) {
+      if (turns_exist && (size <= 1.0 || (iteration > 0 && moves_no_more(last, size)))) {
         report.status = Status::converged;
         return;
       }
@@ -692,6 +692,15 @@ class Stepper {
       halvings = 0;
       move();
     }
+  }
+
+  // Whether the next iteration would change velocities by less than is accepted, by what this one
+  // made of the residual. In long chains that is the case before the residual is small beside the
+  // inertia of each joint.
+  bool moves_no_more(double before, double after) const {
+    const double velocity = inverse_h_ * largest(dq_) * after / before;
+    return fall_to_keep_factors * after < before && velocity <= velocity_accepted_ &&
+           (closure_.size() == 0 || closure_.residual(h_) <= closure_tolerance());
   }
 
   // Which step chord_ is the Newton matrix of; a part of the state, as the next steps depend on it.
@@ -779,7 +788,7 @@ class Stepper {
       }
     }
     const double fastest = inverse_h_ * largest(predictor_.last());
-    const double velocity = settings_.velocity_tolerance * (1.0 + fastest);
+    const double velocity = velocity_accepted_ = settings_.velocity_tolerance * (1.0 + fastest);
     const double round_off = 1e-15 * reach_ * inverse_h_;
     const double momentum = std::max(settings_.momentum_tolerance, round_off * model_.mass);
     for (int i = 0; i < model_.size(); ++i) {
@@ -1004,6 +1013,7 @@ class Stepper {
   VectorX left_, right_, carried_;  // for the books, see there
   double motor_work_ = 0.0, damping_work_ = 0.0, external_work_ = 0.0;
   double reach_ = 0.0;
+  double velocity_accepted_ = 0.0;
   double least_cosine_ = 1.0;  // of half the farthest turn
   int turned_ = world;
   const double* command_ = nullptr;
