@@ -698,6 +698,7 @@ class Stepper {
   // made of the residual. In long chains that is the case before the residual is small beside the
   // inertia of each joint.
   bool moves_no_more(double before, double after) const {
+    if (!std::isfinite(before)) return false;  // no iteration has led here
     const double velocity = inverse_h_ * largest(dq_) * after / before;
     return fall_to_keep_factors * after < before && velocity <= velocity_accepted_ &&
            (closure_.size() == 0 || closure_.residual(h_) <= closure_tolerance());
