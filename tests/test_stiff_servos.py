@@ -225,7 +225,7 @@ def test_residual_and_newton_direction_are_those_of_the_program(kind, limits):
     scales = Scales(H, 1.0, 1.0, 1e-3, 0.0)
     p = np.concatenate(
         [scales.numbers, left.ravel(), GRAVITY, np.zeros(6 * n), drives.ravel(), np.zeros(6 * n),
-         angles]
+         angles, np.zeros(len(angles))]
     )  # fmt: skip
     w = np.concatenate([(right_pose - left).ravel(), np.zeros(block.own)])
     momentum = block.values(w, p).full().ravel()[: 6 * n]

@@ -655,7 +655,7 @@ class BodyContacts {
   // A round surface rolls:  slip -= 2 r u x n,   d(2 u) = (s I - [u]x) w
   static void roll(const Near& c, const Turn& turn, double r, const Vector3& n, Rows3& rows,
                    Vector3& slip) {
-    slip -= 2.0 * r * turn.u.cross(n);
+    slip -= r * turn.way().cross(n);
     for (int j = 1; j < 3; ++j) {
       const Vector3 a = n.cross(Vector3(c.D.row(j)));
       rows.row(j) -= r * (turn.s * a + turn.u.cross(a)).transpose();

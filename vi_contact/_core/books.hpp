@@ -22,22 +22,23 @@ inline void Stepper::keep_left() {
   external_work_ = 0.0;
   for (int i = 0; i < model_.size(); ++i) {
     f_[i].linear = model_.links[i].mass * velocities_[i];
-    f_[i].angular = left_angular(turns_[i], inverse_h_) + frames0_[i].c.cross(f_[i].linear);
+    f_[i].angular = left_angular_of(i) + frames0_[i].c.cross(f_[i].linear);
     if (wrenches_ == nullptr) continue;
     const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-    external_work_ += h_ * force.dot(velocities_[i]) + 2.0 * torque.dot(turns_[i].u);
+    external_work_ += h_ * force.dot(velocities_[i]) + torque.dot(turns_[i].way());
   }
   project(model_, frames0_, f_, left_.data());
+  add_wheel_momenta(left_.data());
 }
 
 inline void Stepper::keep_right() {
   right_.setZero(model_.nv);
   for (int i = 0; i < model_.size(); ++i) {
     f_[i].linear = model_.links[i].mass * velocities_[i];
-    f_[i].angular =
-        right_angular(frames1_[i], turns_[i], inverse_h_) + frames1_[i].c.cross(f_[i].linear);
+    f_[i].angular = right_angular_of(i) + frames1_[i].c.cross(f_[i].linear);
   }
   project(model_, frames1_, f_, right_.data());
+  add_wheel_momenta(right_.data());
   for (const Link& link : model_.links) {
     add_armature(link, dq_.data() + link.v, 1.0, left_.data());
     add_armature(link, dq_.data() + link.v, -1.0, right_.data());
@@ -61,7 +62,7 @@ inline Work Stepper::interval_work(const double* v0, const double* v1) {
     const Vector3 way = h * (0.5 * (V0 + V1) - velocities_[i]);
     error += model_.links[i].mass * gravity_.dot(way);
     if (wrenches_ == nullptr) continue;
-    const Vector3 turn = 0.5 * h * (old[i].angular + now[i].angular) - 2.0 * turns_[i].u;
+    const Vector3 turn = 0.5 * h * (old[i].angular + now[i].angular) - turns_[i].way();
     error += Eigen::Map<const Vector3>(wrenches_ + 6 * i).dot(way) +
              Eigen::Map<const Vector3>(wrenches_ + 6 * i + 3).dot(turn);
   }

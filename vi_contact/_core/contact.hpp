@@ -205,7 +205,7 @@ class Contacts {
       c.normal.g = height(centre) - c.radius - c.target;
       Vector3 slip = centre - c.centre0;
       if (c.radius > 0.0) {
-        slip -= 2.0 * c.radius * turns[c.link].u.cross(ground_.normal);
+        slip -= c.radius * turns[c.link].way().cross(ground_.normal);
       }
       c.set_slip(D_.bottomRows<2>() * slip);
     }

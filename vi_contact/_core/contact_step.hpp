@@ -75,7 +75,8 @@ class StepWithLaws {
     for (const Link& link : s_.model_.links) {
       const int c = link.c + (link.kind == JointKind::planar ? 2 : 0);
       if (!link.unbounded && link.kind != JointKind::planar) continue;
-      s_.x1_[c] += turn * std::round((s_.x0_[c] - s_.x1_[c]) / turn);
+      const double expected = s_.x0_[c] + (link.wheel >= 0 ? s_.predictor_.last()[link.v] : 0.0);
+      s_.x1_[c] += turn * std::round((expected - s_.x1_[c]) / turn);
     }
     if (s_.closure_.size() > 0) s_.closure_.lambda = given.lambda;
     laws_.joints.begin(s_.x0_.data(), s_.h_);
@@ -139,7 +140,7 @@ class StepWithLaws {
     s_.set_joint_tangents();
     s_.tree_.clear_stiff();
     laws_.add_blocks(s_.turns_, s_.tree_);
-    const bool done = s_.tree_.factor_step(s_.frames0_, s_.frames1_, s_.turns_, s_.inverse_h_) &&
+    const bool done = s_.factor_step(s_.tree_) &&
                       (s_.closure_.size() == 0 ||
                        s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
     s_.tree_.clear_stiff();
@@ -600,7 +601,7 @@ class StepWithLaws {
 
   // The part of the last direction within which the linear system means something.
   double longest_step() const {
-    const double longest = s_.dq_.cwiseAbs().maxCoeff();
+    const double longest = s_.largest_motion(s_.dq_);
     return longest > most_motion ? most_motion / longest : 1.0;
   }
 

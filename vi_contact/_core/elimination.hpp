@@ -15,7 +15,7 @@
 
 #include <algorithm>
 
-#include "momentum.hpp"
+#include "wheels.hpp"
 
 namespace vi_contact {
 
@@ -116,10 +116,15 @@ class Elimination {
 
   // The Newton matrix of a step: D = d(left momentum) / d(pose at the right node).
   [[gnu::flatten]] bool factor_step(const Frames& left, const Frames& right,
-                                    const std::vector<Turn>& turns, double inverse_h) {
+                                    const std::vector<Turn>& turns, const Spins& spins,
+                                    double inverse_h) {
     begin(left, right);
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
+      if (link.wheel >= 0) {
+        if (!eliminate_wheel(i, turns[i], spins[link.wheel], inverse_h)) return false;
+        continue;
+      }
       const Matrix3 D = turn_tangent<world_axes>(left[i].J, turns[i]);
       add_body(i, inverse_h * link.mass, inverse_h * D);
       if (!eliminate(i)) return false;
@@ -223,6 +228,34 @@ class Elimination {
       pivot.W[j] = scaled[0] * K(at, j) + scaled[1] * K(at + 1, j) + scaled[2] * K(at + 2, j);
     }
     for (int j = 0; j < 6; ++j) K.col(j) -= pivot.W[j] * pivot.U;
+    add_to_parent(i);
+    return true;
+  }
+
+  // A wheel: with l = A b / h, its wrench has the parts D_c dphi_p + l dq, and its joint's row
+  // l.dphi_p + (A / h) dq, besides those of its mass and of what is not symmetric about the axis
+  // (dphi_p: turn of the carrier).
+  bool eliminate_wheel(int i, const Turn& turn, const Spin& spin, double inverse_h) {
+    const Link& link = model_.links[i];
+    const Wheel& wheel = model_.wheels[link.wheel];
+    const Frame& left = (*left_)[i];
+    const Matrix3 D = turn_tangent<world_axes>(unbalance(wheel, left), spin.unbalance);
+    add_body(i, inverse_h * link.mass, inverse_h * D);
+    Pivot& pivot = pivots_[i];
+    Matrix6& K = pivot.K;
+    pivot.r0 = left.r, pivot.r1 = (*right_)[i].r;
+    const Vector3 &a0 = pivot.a0 = left.a, &a1 = pivot.a1 = (*right_)[i].a;
+    const Vector3 l = inverse_h * wheel.axial * spin.axis;
+    pivot.U = K.rightCols<3>() * a1;
+    const double d = a0.dot(pivot.U.tail<3>()) + inverse_h * wheel.axial + kappa[link.v];
+    if (!(std::abs(d) > 0.0)) return false;
+    pivot.inverse = 1.0 / d;
+    if (link.parent == world) return true;
+    pivot.W = pivot.inverse * (K.bottomRows<3>().transpose() * a0);
+    pivot.W.tail<3>() += pivot.inverse * l;
+    pivot.U.tail<3>() += l;
+    K.bottomRightCorner<3, 3>() += inverse_h * carrier_tangent(wheel, left, turn, spin);
+    K -= pivot.U * pivot.W.transpose();
     add_to_parent(i);
     return true;
   }

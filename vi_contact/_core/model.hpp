@@ -30,6 +30,7 @@ struct Link {
   int c;           // first of our configuration coordinates, which have angles for (cos, sin)
   bool unbounded;  // pinocchio stores the angle as cosine and sine
   int dense;       // running number among the links with several velocity coordinates, or -1
+  int wheel;       // running number among the wheels, or -1
   Pose X_PF;       // joint frame F in the frame of the parent link
   Vector3 axis;
   Quaternion turned_axis;  // Q_PF (0, axis)
@@ -37,6 +38,12 @@ struct Link {
   double mass;
   Vector3 com;      // in the frame of the link
   Matrix3 inertia;  // about the centre of mass
+};
+
+// A leaf link that may turn about its axis by any angle in a step, see wheels.hpp.
+struct Wheel {
+  int link;
+  double axial, transverse;  // inertia of its symmetric part about its centre of mass
 };
 
 // What drives and brakes one velocity coordinate.
@@ -88,6 +95,7 @@ struct Ground {
 
 struct Model {
   std::vector<Link> links;
+  std::vector<Wheel> wheels;
   std::vector<Drive> drives;  // one per velocity coordinate
   std::vector<LoopJoint> loops;
   std::vector<MimicJoint> mimics;

@@ -91,6 +91,7 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
                  : link.kind == JointKind::spherical ? 4
                                                      : link.nv;
     link.dense = link.nv > 1 ? model->dense++ : -1;
+    link.wheel = k[7] != 0 ? static_cast<int>(model->wheels.size()) : -1;
     link.X_PF = pose(x);
     link.axis = Vector3(x + 7);
     link.turned_axis = link.X_PF.q * Quaternion(0.0, x[7], x[8], x[9]);
@@ -101,6 +102,10 @@ std::shared_ptr<Model> make_model(const IntTable& link_numbers, const Table& lin
     link.mass = x[10];
     link.com = Vector3(x + 11);
     link.inertia = Eigen::Map<const Matrix3>(x + 14);
+    if (link.wheel >= 0) {
+      const double axial = link.axis.dot(link.inertia * link.axis);
+      model->wheels.push_back({i, axial, 0.5 * (link.inertia.trace() - axial)});
+    }
     model->nq += k[6];
     model->nv += link.nv;
     model->mass += link.mass;

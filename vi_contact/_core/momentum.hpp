@@ -20,14 +20,18 @@ struct Wrench {
 
 // The rotation of a link over the interval.
 struct Turn {
-  Vector3 u;   // vec(Q0* Q1)
-  double s;    // its scalar part; above zero while |w| < 2/h
-  Vector3 Ju;  // J u
+  Vector3 u;                       // vec(Q0* Q1)
+  double s;                        // its scalar part; above zero while |w| < 2/h
+  Vector3 Ju;                      // J u
+  Vector3 spin = Vector3::Zero();  // of a wheel about its axis, besides u, see wheels.hpp [rad]
+
+  // The way of the turn for small angles, by which contacts roll and torques work [rad].
+  Vector3 way() const { return 2.0 * u + spin; }
 };
 
 inline Turn turn_between(const Frame& left, const Frame& right) {
   const Quaternion e = right.Q * left.Q.conjugate();
-  return {e.vec(), e.w(), left.J * e.vec()};
+  return {e.vec(), e.w(), left.J * e.vec(), Vector3::Zero()};
 }
 
 inline Vector3 mean_velocity(const Frame& left, const Frame& right, double inverse_h) {

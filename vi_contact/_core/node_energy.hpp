@@ -14,8 +14,11 @@ inline double Stepper::mean_kinetic(double inverse_h) const {
   double sum = 0.0;
   for (int i = 0; i < model_.size(); ++i) {
     const Turn& turn = turns_[i];
+    const int wheel = model_.links[i].wheel;
     sum += 0.5 * model_.links[i].mass * velocities_[i].squaredNorm() +
-           2.0 * inverse_h * inverse_h * turn.u.dot(turn.Ju);
+           (wheel < 0
+                ? 2.0 * inverse_h * inverse_h * turn.u.dot(turn.Ju)
+                : wheel_kinetic(model_.wheels[wheel], frames0_[i], turn, spins_[wheel], inverse_h));
   }
   return sum;
 }
@@ -92,7 +95,7 @@ inline double Stepper::most_wrench_work() const {
   double sum = 0.0;
   for (int i = 0; wrenches_ && i < model_.size(); ++i) {
     const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-    sum += std::abs(h_ * force.dot(velocities_[i])) + std::abs(2.0 * torque.dot(turns_[i].u));
+    sum += std::abs(h_ * force.dot(velocities_[i])) + std::abs(torque.dot(turns_[i].way()));
   }
   return sum;
 }

@@ -19,7 +19,7 @@ inline void Stepper::residual_at(const double* q1, const double* lambda, const d
 // Newton's answer dq (nv) to a residual r (nv) at the point of the last `residual_at`, tree only.
 inline bool Stepper::newton_direction(const double* r, double* dq) {
   set_joint_tangents();
-  if (!tree_.factor_step(frames0_, frames1_, turns_, inverse_h_)) return false;
+  if (!tree_.factor_step(frames0_, frames1_, turns_, spins_, inverse_h_)) return false;
   tree_.solve(r, dq);
   return true;
 }

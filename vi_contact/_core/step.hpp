@@ -106,6 +106,7 @@ class Stepper {
         frames0_(model.size()),
         frames1_(model.size()),
         turns_(model.size()),
+        spins_(model.wheels.size()),
         velocities_(model.size()),
         f_(model.size()),
         half_(model.size()),
@@ -269,13 +270,13 @@ class Stepper {
     return a;
   }
 
-  // Largest |w| of a body at the node, and which.
+  // Largest |w| of a body at the node, and which; wheels may turn as fast as they like.
   std::pair<double, int> fastest_rotation(const double* v) {
     std::pair<double, int> fastest{0.0, world};
     twists(model_, frames0_, v, f_);
     for (int i = 0; i < model_.size(); ++i) {
       const double w = f_[i].angular.norm();
-      if (w > fastest.first) fastest = {w, i};
+      if (w > fastest.first && model_.links[i].wheel < 0) fastest = {w, i};
     }
     return fastest;
   }
@@ -674,7 +675,7 @@ class Stepper {
       kept = factored && (size < fall || (iteration > 0 && fall > fall_to_keep_factors));
       if (!kept) {
         set_joint_tangents(tree);
-        factored = tree.factor_step(frames0_, frames1_, turns_, inverse_h_) &&
+        factored = factor_step(tree) &&
                    (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, closure_.size()));
         if (closure_.size() == 0) note_chord(factored);
         if (!factored) {
@@ -730,11 +731,14 @@ class Stepper {
     if (chord_is_old_) {
       Frames left(model_.size()), right(model_.size());
       std::vector<Turn> turns(model_.size());
+      Spins spins(model_.wheels.size());
       forward_kinematics(model_, chord_of_.x0.data(), left);
       forward_kinematics(model_, chord_of_.x1.data(), right);
       turn_inertias(model_, left);
       for (int i = 0; i < model_.size(); ++i) turns[i] = turn_between(left[i], right[i]);
-      chord_.factor_step(left, right, turns, 1.0 / chord_of_.h);
+      vi_contact::turn_wheels(model_, left, right, chord_of_.x0.data(), chord_of_.x1.data(), turns,
+                              spins);
+      chord_.factor_step(left, right, turns, spins, 1.0 / chord_of_.h);
       chord_is_old_ = false;
     }
     return true;
@@ -788,7 +792,7 @@ class Stepper {
         reach_ = std::max(reach_, std::abs(frame.p[j]) + std::abs(frame.c[j]));
       }
     }
-    const double fastest = inverse_h_ * largest(predictor_.last());
+    const double fastest = inverse_h_ * largest_motion(predictor_.last());
     const double velocity = velocity_accepted_ = settings_.velocity_tolerance * (1.0 + fastest);
     const double round_off = 1e-15 * reach_ * inverse_h_;
     const double momentum = std::max(settings_.momentum_tolerance, round_off * model_.mass);
@@ -799,6 +803,23 @@ class Stepper {
         inverse_tolerance_[j] = 1.0 / std::max(floor, velocity * inertias_[j]);
       }
     }
+    for (const Wheel& wheel : model_.wheels) {  // angles of many turns have round-off, too
+      const Link& link = model_.links[wheel.link];
+      const double moved = std::abs(x0_[link.c]) + std::abs(predictor_.last()[link.v]);
+      const double accepted = 1e-15 * moved * inverse_h_ * wheel.axial;
+      inverse_tolerance_[link.v] = std::min(inverse_tolerance_[link.v], 1.0 / accepted);
+    }
+  }
+
+  // Largest entry of increments or velocities, but for those of wheels.
+  template <typename Vector>
+  double largest_motion(const Vector& v) const {
+    if (model_.wheels.empty()) return largest(v);
+    double result = 0.0;
+    for (const Link& link : model_.links) {
+      if (link.wheel < 0) result = std::max(result, largest(v.segment(link.v, link.nv)));
+    }
+    return result;
   }
 
   // Largest residual of momentum and closure, relative to what is accepted; NaN if there is one.
@@ -845,11 +866,12 @@ class Stepper {
       const Link& link = model_.links[i];
       const Frame &left = frames0_[i], &right = frames1_[i];
       turns_[i] = turn_between(left, right);
-      exists &= turns_[i].s > 0.0;
+      exists &= turns_[i].s > 0.0 || link.wheel >= 0;
       velocities_[i] = mean_velocity(left, right, inverse_h_);
       f_[i].linear = link.mass * (velocities_[i] - half_fall);
       f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
     }
+    if (!model_.wheels.empty()) turn_wheels();
     if (has_bias_) {
       for (int i = 0; i < n; ++i) {
         f_[i].linear -= half_[i].linear;
@@ -866,8 +888,43 @@ class Stepper {
       laws_.subtract_forces(f_, r_.data());
     }
     project(model_, frames0_, f_, r_.data());
+    add_wheel_momenta(r_.data());
     if (driven_) joint_forces();
     return exists;
+  }
+
+  // Turns of the wheels, and their left momenta in place of those of any body.
+  void turn_wheels() {
+    vi_contact::turn_wheels(model_, frames0_, frames1_, x0_.data(), x1_.data(), turns_, spins_);
+    for (const Wheel& wheel : model_.wheels) {
+      const int i = wheel.link;
+      f_[i].angular = left_angular_of(i) + frames0_[i].c.cross(f_[i].linear);
+    }
+  }
+
+  // Angular momenta of a link about its centre of mass at either end of the interval.
+  Vector3 left_angular_of(int i) const {
+    const int k = model_.links[i].wheel;
+    if (k < 0) return left_angular(turns_[i], inverse_h_);
+    return left_angular(model_.wheels[k], turns_[i], spins_[k], inverse_h_);
+  }
+  Vector3 right_angular_of(int i) const {
+    const int k = model_.links[i].wheel;
+    if (k < 0) return right_angular(frames1_[i], turns_[i], inverse_h_);
+    return right_angular(model_.wheels[k], frames1_[i], turns_[i], spins_[k], inverse_h_);
+  }
+
+  // What `project` leaves out of the momenta of their joints.
+  void add_wheel_momenta(double* p) const {
+    for (size_t k = 0; k < model_.wheels.size(); ++k) {
+      const Wheel& wheel = model_.wheels[k];
+      p[model_.links[wheel.link].v] +=
+          wheel_momentum(wheel, frames0_[wheel.link], turns_[wheel.link], spins_[k], inverse_h_);
+    }
+  }
+
+  bool factor_step(Elimination& tree) const {
+    return tree.factor_step(frames0_, frames1_, turns_, spins_, inverse_h_);
   }
 
   // Left (side = 1) or right (side = -1) momentum of the rotors; joints that turn about one axis
@@ -911,7 +968,7 @@ class Stepper {
       const Link& link = model_.links[i];
       const Frame& right = frames1_[i];
       f_[i].linear = link.mass * (velocities_[i] + half_fall);
-      f_[i].angular = right_angular(right, turns_[i], inverse_h_) + right.c.cross(f_[i].linear);
+      f_[i].angular = right_angular_of(i) + right.c.cross(f_[i].linear);
       if (has_bias_) {
         f_[i].linear += half_[i].linear;
         f_[i].angular += half_[i].angular;
@@ -920,6 +977,7 @@ class Stepper {
     if (closure_.size() > closure_.holonomic()) closure_.add_right_forces(f_);
     p1_.setZero();
     project(model_, frames1_, f_, p1_.data());
+    add_wheel_momenta(p1_.data());
     if (keep_books) carried_ = p1_;
     for (int i = 0; i < n; ++i) carry(i);
     if (keep_books) carried_ -= p1_;
@@ -1003,6 +1061,7 @@ class Stepper {
   Closure closure_;
   Frames frames0_, frames1_;
   std::vector<Turn> turns_;
+  Spins spins_;
   std::vector<Vector3> velocities_;
   std::vector<Wrench> f_, half_, spring0_, spring1_;
   VectorX x0_, x1_, trial_, p0_, p1_;

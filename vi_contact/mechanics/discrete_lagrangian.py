@@ -6,7 +6,10 @@ Over an interval of length h from node 0 to node 1, with :math:`e = \mathrm{vec}
    + \sum_\mathrm{joints} \frac{A}{2h} (\theta_1 - \theta_0)^2 - \frac{h}{2} (V(q_0) + V(q_1))
 
 with the potential V of gravity and springs and the rotor inertia A (of a spherical joint as of a
-body: :math:`\frac{2}{h} u^\top A u`, u the vector part of its turn). Momenta at the two ends are
+body: :math:`\frac{2}{h} u^\top A u`, u the vector part of its turn). A wheel, which may turn by
+any angle d in a step, has its inertia J, symmetric about the axis a, on the body that carries it:
+:math:`\frac{2}{h} e^\top J e + \frac{2}{h} A d\, a^\top e + \frac{A}{2h} d^2` with e of the carrier
+and A about the axis; what is not symmetric turns with the wheel as with any body. Momenta at the two ends are
 its derivatives, :math:`-D_1 L_d` and :math:`D_2 L_d`, with respect to (dx in world axes, dphi in
 body axes) of every body; here CasADi differentiates. Forces act as half impulses at both ends,
 joint torques as equal and opposite wrenches on the two bodies.
@@ -30,8 +33,10 @@ from vi_contact.mechanics.rotations import (
     product,
     rotate,
 )
+from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.parts import WORLD, Array, Connection, Joint, JointKind
 from vi_contact.robot.robot import Robot
+from vi_contact.robot.wheels import Wheel
 
 Poses: TypeAlias = Callable[[int], tuple[Expression, Expression]]
 """Position and quaternion of a body, by its index."""
@@ -40,21 +45,53 @@ Wrenches: TypeAlias = list[Expression] | dict[int, Expression]
 ONE_COORDINATE = (JointKind.REVOLUTE, JointKind.PRISMATIC)
 
 
-def kinetic(robot: Robot, left: Poses, right: Poses, h: Expression) -> Expression:
-    """Kinetic part of the discrete Lagrangian [J s]."""
+def kinetic(
+    robot: Robot, left: Poses, right: Poses, h: Expression, about: Expression | None = None
+) -> Expression:
+    """Kinetic part of the discrete Lagrangian [J s]; about: see `balance`."""
     action = ca.SX(0)
+    wheels = {wheel.joint: wheel for wheel in robot.wheels}
     for i, body in enumerate(robot.bodies):
-        (x0, quat0), (x1, quat1) = left(i), right(i)
-        e = product(conjugate(quat0), quat1)[:3]
+        (x0, _), (x1, _) = left(i), right(i)
+        e, inertia = _turn(left, right, i), body.inertia
         action += body.mass / (2.0 * h) * ca.sumsqr(x1 - x0)
-        action += 2.0 / h * ca.dot(e, ca.DM(body.inertia) @ e)
-    for joint in robot.joints:
+        if i in wheels:
+            inertia = inertia - wheels[i].symmetric(robot.joints[i].axis)
+            action += _spin(robot.joints[i], wheels[i], left, right, h, _about(about, i))
+        action += 2.0 / h * ca.dot(e, ca.DM(inertia) @ e)
+    for i, joint in enumerate(robot.joints):
         if joint.kind in ONE_COORDINATE and joint.armature[0] > 0.0:
-            action += joint.armature[0] / (2.0 * h) * increment(joint, left, right) ** 2
+            moved = increment(joint, left, right, _about(about, i))
+            action += joint.armature[0] / (2.0 * h) * moved**2
         elif joint.kind is JointKind.SPHERICAL and joint.armature.any():
             u = 0.5 * increment(joint, left, right)
             action += 2.0 / h * ca.dot(u, ca.DM(joint.armature) * u)
     return action
+
+
+def _turn(left: Poses, right: Poses, body: int) -> Expression:
+    """(3,) vector part of a body's turn in its own axes, the nearer way round."""
+    turn = product(conjugate(left(body)[1]), right(body)[1])
+    return ca.if_else(turn[3] >= 0.0, 1.0, -1.0) * turn[:3]
+
+
+def _spin(
+    joint: Joint, wheel: Wheel, left: Poses, right: Poses, h: Expression, about: Expression
+) -> Expression:
+    """The symmetric part of a wheel in the discrete Lagrangian [J s]."""
+    d = increment(joint, left, right, about)
+    action = wheel.axial / (2.0 * h) * d**2
+    if joint.parent == WORLD:
+        return action
+    R_AF = rotation_matrices(joint.frame_parent.quat_xyzw)
+    e = _turn(left, right, joint.parent)
+    inertia = R_AF @ wheel.symmetric(joint.axis) @ R_AF.T
+    action += 2.0 / h * ca.dot(e, ca.DM(inertia) @ e)
+    return action + 2.0 / h * wheel.axial * d * ca.dot(ca.DM(R_AF @ joint.axis), e)
+
+
+def _about(about: Expression | None, joint: int) -> Expression:
+    return 0.0 if about is None else about[joint]
 
 
 def potential(robot: Robot, poses: Poses, gravity: Expression) -> Expression:
@@ -68,8 +105,10 @@ def potential(robot: Robot, poses: Poses, gravity: Expression) -> Expression:
     return energy
 
 
-def step_balance(robot: Robot, time_step: float, gravity: Array) -> ca.Function:
-    """Momentum balance of one step in maximal coordinates.
+def step_balance(
+    robot: Robot, time_step: float, gravity: Array, about: Array | None = None
+) -> ca.Function:
+    """Momentum balance of one step in maximal coordinates; about: see `balance`.
 
     Inputs: x0, quat0, x1, quat1 of all bodies, (3, n) and (4, n); torque (nv,) of the joints;
     wrenches (6, n), world axes at the centres of mass; multipliers (m,), impulses of all joints'
@@ -82,8 +121,9 @@ def step_balance(robot: Robot, time_step: float, gravity: Array) -> ca.Function:
     torque, wrenches = ca.SX.sym("torque", robot.nv), ca.SX.sym("wrenches", 6, n)
     multipliers = ca.SX.sym("multipliers", row_count(robot))
     ends = balance(
-        robot, (x0, quat0), (x1, quat1), torque, wrenches, multipliers, time_step, ca.DM(gravity)
-    )
+        robot, (x0, quat0), (x1, quat1), torque, wrenches, multipliers, time_step, ca.DM(gravity),
+        about=None if about is None else ca.DM(about),
+    )  # fmt: skip
     return ca.Function(
         "step_balance",
         [x0, quat0, x1, quat1, torque, wrenches, multipliers],
@@ -103,14 +143,16 @@ def balance(
     h: Expression,
     gravity: Expression,
     leaned: Expression | None = None,
+    about: Expression | None = None,
 ) -> tuple[Expression, Expression]:
     """`left` and `right` of `step_balance` as expressions; nodes are symbols (3, n) and (4, n).
 
     leaned: (nv,) impulses of the joints at the left node alone, see `drives.lean`.
+    about: (joints,) angles within half a turn of which revolute joints move; zero if not given.
     """
     n = len(robot.bodies)
     left, right = poses_of(*node0), poses_of(*node1)
-    action = kinetic(robot, left, right, h)
+    action = kinetic(robot, left, right, h, about)
     action -= h / 2.0 * (potential(robot, left, gravity) + potential(robot, right, gravity))
 
     def force(poses: Poses) -> Expression:
@@ -119,13 +161,13 @@ def balance(
         for i in range(n):
             turned = rotate(conjugate(poses(i)[1]), wrenches[3:, i])
             wrench[i] += h / 2.0 * ca.vertcat(wrenches[:3, i], turned)
-        for joint in robot.joints:
+        for i, joint in enumerate(robot.joints):
             effort = torque[joint.idx_v : joint.idx_v + joint.nv]
             if joint.damping.any():
                 way = (
-                    increment(joint, left, right)
+                    increment(joint, left, right, _about(about, i))
                     if poses is left
-                    else -increment(joint, right, left)
+                    else -increment(joint, right, left, -_about(about, i))
                 )
                 effort -= ca.DM(joint.damping) * way / h
             impulse = h / 2.0 * effort
@@ -143,9 +185,11 @@ def balance(
     return -by_left - force(left) - closing, by_right + force(right)
 
 
-def step_jacobian(robot: Robot, time_step: float, gravity: Array) -> ca.Function:
+def step_jacobian(
+    robot: Robot, time_step: float, gravity: Array, about: Array | None = None
+) -> ca.Function:
     """(6 n, 6 n): change of `left` of `step_balance` with the poses at node 1; same inputs."""
-    balance = step_balance(robot, time_step, gravity)
+    balance = step_balance(robot, time_step, gravity, about)
     inputs = [ca.SX.sym(balance.name_in(i), balance.sparsity_in(i)) for i in range(balance.n_in())]
     left = balance(*inputs)[0]
     columns = []
@@ -218,17 +262,19 @@ def _relative(joint: Joint, poses: Poses) -> tuple[Expression, Expression]:
     return rotate(back, p_WG - p_WF), product(back, quat_WG)
 
 
-def increment(joint: Joint, start: Poses, end: Poses) -> Expression:
+def increment(joint: Joint, start: Poses, end: Poses, about: Expression = 0.0) -> Expression:
     """(nv,) how a joint moves from one node to the other, in the axes of the child at the start.
 
-    Rotations give 2 vec(r0* r1), an angle about one axis gives itself.
+    Rotations give 2 vec(r0* r1), an angle about one axis gives itself: that within half a turn of
+    `about`, where the joint is revolute.
     """
     (d0_F, r0), (d1_F, r1) = _relative(joint, start), _relative(joint, end)
     turn = product(conjugate(r0), r1)
     moved = rotate(conjugate(r0), d1_F - d0_F)
     match joint.kind:
         case JointKind.REVOLUTE:
-            return _angle(joint.axis, turn)
+            back = ca.vertcat(-ca.sin(about / 2.0) * ca.DM(joint.axis), ca.cos(about / 2.0))
+            return about + _angle(joint.axis, product(turn, back))
         case JointKind.PRISMATIC:
             return ca.dot(ca.DM(joint.axis), d1_F - d0_F)
         case JointKind.SPHERICAL:

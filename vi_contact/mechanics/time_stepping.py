@@ -165,20 +165,21 @@ def robot_block(robot: Robot) -> Block:
     Own variables: multipliers (m,). Own rows: norms (n,), constraints (m,).
     Parameters after scales and poses at node 0: gravity (3,), momentum of node 0 (n, 6), drives
     (nv, 8), wrenches (n, 6) in world axes at the centres of mass, coordinates of joints with one
-    (joints,); each row by row.
+    (joints,), angles near which they move over the step (joints,); each row by row.
     """
     b = _Builder(len(robot.bodies))
     multipliers = b.variable(row_count(robot))
     gravity, momentum = b.parameter(3), b.parameter(WRENCH * b.count)
     drives, wrenches = b.parameter(DRIVE, robot.nv), b.parameter(WRENCH, b.count)
-    coordinates = b.parameter(len(robot.joints))
-    torque, leaned = _torques(robot, drives, b)
+    coordinates, about = b.parameter(len(robot.joints)), b.parameter(len(robot.joints))
+    torque, leaned = _torques(robot, drives, b, about)
     left, _ = balance(
-        robot, b.node0, b.node1, torque, wrenches, multipliers * b.impulse, b.h, gravity, leaned
-    )
+        robot, b.node0, b.node1, torque, wrenches, multipliers * b.impulse, b.h, gravity, leaned,
+        about,
+    )  # fmt: skip
 
     def coordinate(joint: Joint) -> Expression:
-        return coordinates[joint.child] + increment(joint, b.left, b.right)
+        return coordinates[joint.child] + increment(joint, b.left, b.right, about[joint.child])
 
     norms = [ca.sumsqr(b.quat1[:, i]) - 1.0 for i in range(b.count)]
     tree = sum(joint.kind.rows for joint in robot.joints)  # only rows after them can be redundant
@@ -191,15 +192,18 @@ def robot_block(robot: Robot) -> Block:
 def end_of_step(robot: Robot) -> ca.Function:
     """(6 n,) momentum of node 1.
 
-    Inputs: h, gravity (3,), poses at both nodes (7 n,), drives (8 nv,), wrenches (6 n,).
+    Inputs: h, gravity (3,), poses at both nodes (7 n,), drives (8 nv,), wrenches (6 n,), angles
+    near which joints move (joints,).
     """
     b = _Builder(len(robot.bodies))
     gravity, drives = ca.SX.sym("gravity", 3), ca.SX.sym("drives", DRIVE, robot.nv)
     wrenches = ca.SX.sym("wrenches", WRENCH, b.count)
-    nothing = ca.SX.zeros(row_count(robot))
-    torque, _ = _torques(robot, drives, b)
-    momentum = balance(robot, b.node0, b.node1, torque, wrenches, nothing, b.h, gravity)[1]
-    inputs = [b.h, gravity, b.start, b.end, ca.vec(drives), ca.vec(wrenches)]
+    nothing, about = ca.SX.zeros(row_count(robot)), ca.SX.sym("about", len(robot.joints))
+    torque, _ = _torques(robot, drives, b, about)
+    momentum = balance(
+        robot, b.node0, b.node1, torque, wrenches, nothing, b.h, gravity, about=about
+    )[1]
+    inputs = [b.h, gravity, b.start, b.end, ca.vec(drives), ca.vec(wrenches), about]
     return ca.Function("end_of_step", inputs, [momentum])
 
 
@@ -221,7 +225,9 @@ def start_momentum(robot: Robot) -> ca.Function:
     return ca.Function("start_momentum", [b.start, ca.vec(twists), v], [ca.vertcat(*momentum)])
 
 
-def _torques(robot: Robot, drives: Expression, b: _Builder) -> tuple[Expression, Expression]:
+def _torques(
+    robot: Robot, drives: Expression, b: _Builder, about: Expression
+) -> tuple[Expression, Expression]:
     """(nv,) torques of all drives and their servos, within their limits; (nv,) leaned impulses.
 
     See `drives.lean`.
@@ -230,7 +236,7 @@ def _torques(robot: Robot, drives: Expression, b: _Builder) -> tuple[Expression,
     torques, leaned = [ca.SX(0, 1)], [ca.SX(0, 1)]
     for i, joint in enumerate(robot.joints):
         still = not joint.actuated and not joint.damping.any()
-        moved = ca.SX.zeros(joint.nv) if still else increment(joint, b.left, b.right)
+        moved = ca.SX.zeros(joint.nv) if still else increment(joint, b.left, b.right, about[i])
         for k in range(joint.nv):
             numbers = ca.vertsplit(drives[:, joint.idx_v + k])
             given, error, speed, stiffness, damping, alpha, theta, before = numbers

@@ -37,6 +37,7 @@ from vi_contact.robot.parts import (
     Spring,
 )
 from vi_contact.robot.report import Finding, ImportReport, Outcome
+from vi_contact.robot.wheels import Wheel, find_wheels
 
 Geometry = Callable[[], "pin.GeometryModel | None"]
 LARGE_MEMORY = 16e9
@@ -186,6 +187,11 @@ class Robot:
         if base is None or base.kind is not JointKind.FLOATING or base.parent != WORLD:
             return np.zeros(0, dtype=int)
         return np.arange(base.idx_v, base.idx_v + base.nv)
+
+    @cached_property
+    def wheels(self) -> tuple[Wheel, ...]:
+        """Bodies that spin about their joint's axis, and may do so as fast as they like."""
+        return find_wheels(self.bodies, self.joints, self.loops)
 
     @cached_property
     def turning_dofs(self) -> NDArray[np.bool_]:

@@ -754,6 +754,13 @@ def _solver(
         return given, make_stepper(*parts, given, ground, joint_limits, body_pairs)
     if body_pairs:
         raise OptionError(f"solver={solver!r} meets the ground only; use 'newton'")
+    wheels = {wheel.joint for wheel in parts[0].wheels} if ground else set()
+    rolling = [c.name for c in parts[0].contacts if c.body in wheels and c.radius > 0.0]
+    if wheels and rolling:
+        raise OptionError(
+            f"solver={solver!r} does not roll wheels, such as that of contact '{rolling[0]}'; use "
+            "'newton'"
+        )
     from vi_contact.solvers.ipopt import IpoptStepper
 
     asked = IpoptOptions() if options is None else options

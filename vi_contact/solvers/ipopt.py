@@ -160,6 +160,8 @@ class IpoptStepper:
             memory.poses.ravel(), memory.velocities.ravel(), v
         )
         memory.momentum[:] = momentum.full().reshape(-1, WRENCH)
+        for wheel in robot.wheels:
+            memory.spins[wheel.joint] = v[robot.joints[wheel.joint].idx_v]
         angle = memory.coordinates
         for i, joint in enumerate(robot.joints):
             angle[i] = robot.joint_position(memory.q, i) if joint.nv == 1 else 0.0
@@ -359,7 +361,7 @@ class IpoptStepper:
         before, after = memory.poses.copy(), solution.poses
         momentum = functions_of(self._robot).end_of_step(
             h, inputs.gravity, before.ravel(), after.ravel(), inputs.drives.ravel(),
-            inputs.wrenches.ravel(),
+            inputs.wrenches.ravel(), h * memory.spins,
         )  # fmt: skip
         R0, R1 = rotation_matrices(before[:, 3:]), rotation_matrices(after[:, 3:])
         left = solution.residual  # carried over, so that tolerances do not add up to a drift
@@ -372,8 +374,12 @@ class IpoptStepper:
         for i, joint in enumerate(self._robot.joints):
             if joint.nv == 1:
                 angle = self._robot.joint_position(solution.q, i)
-                around = full_turns(old[i] - angle) if joint.continuous else 0.0
+                near = old[i] + h * memory.spins[i]
+                around = full_turns(near - angle) if joint.continuous else 0.0
                 memory.coordinates[i] = angle + around
+        for wheel in self._robot.wheels:
+            moved = memory.coordinates[wheel.joint] - old[wheel.joint]
+            memory.spins[wheel.joint] = moved / h
         memory.multipliers[:] = solution.multipliers / h
         slips = points.slips(before, after) + memory.contacts[:, 3:]
         memory.contacts[:] = 0.0

@@ -71,7 +71,8 @@ def pack(
 ) -> _core.Model:
     """The compiled model of a robot: every part as a row of numbers."""
     link_numbers, link_values = [], []
-    for joint, body in zip(robot.joints, robot.bodies, strict=True):
+    wheels = {wheel.joint for wheel in robot.wheels}
+    for i, (joint, body) in enumerate(zip(robot.joints, robot.bodies, strict=True)):
         com_parent = robot.bodies[joint.parent].com if joint.parent != WORLD else np.zeros(3)
         if joint.kind in (JointKind.FLOATING, JointKind.PLANAR) and np.any(joint.armature):
             raise UnsupportedJointError(
@@ -87,7 +88,7 @@ def pack(
         link_numbers.append(
             [
                 joint.parent, int(joint.kind), joint.nv, joint.idx_v, joint.idx_q,
-                int(joint.continuous), joint.nq,
+                int(joint.continuous), joint.nq, i in wheels,
             ]
         )  # fmt: skip
         link_values.append(
@@ -102,7 +103,7 @@ def pack(
     standard = ground.friction if ground is not None else 0.0
     frictions = [standard if c.friction is None else c.friction for c in contacts]
     model = _core.make_model(
-        _integers(link_numbers, 7),
+        _integers(link_numbers, 8),
         _numbers(link_values, 23),
         _numbers(_drives(robot, joint_limits), 12),
         _integers([[loop.parent, loop.child, int(loop.kind)] for loop in robot.loops], 3),

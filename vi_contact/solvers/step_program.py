@@ -68,6 +68,7 @@ class Memory:
             "momentum": (n, WRENCH),
             "velocities": (n, WRENCH),
             "coordinates": (joints,),
+            "spins": (joints,),
             "multipliers": (row_count(robot),),
             "contacts": (contacts, 5),
             "limits": (joints, 2),
@@ -87,6 +88,8 @@ class Memory:
         """(n, 6) means of the last step."""
         self.coordinates = next(views)
         """(joints,) of those with one coordinate; angles with their full turns."""
+        self.spins = next(views)
+        """(joints,) speeds of wheels over the last step [rad/s]; zero for all other joints."""
         self.multipliers = next(views)
         """Forces of the rows over the last step."""
         self.contacts = next(views)
@@ -99,7 +102,11 @@ class Memory:
     def guess(self, h: float) -> Array:
         """(n, 7) poses after a step at the velocities of the last one."""
         u, a = 0.5 * h * self.velocities[:, 3:], self.poses[:, 3:]
-        s = np.sqrt(np.maximum(0.0, 1.0 - (u * u).sum(axis=1, keepdims=True)))
+        half = np.linalg.norm(u, axis=1, keepdims=True)
+        s = np.sqrt(np.maximum(0.0, 1.0 - half * half))
+        far = half > 1.0  # a wheel at the start
+        s = np.where(far, np.cos(half), s)
+        u = np.where(far, np.sin(half) / np.where(far, half, 1.0), 1.0) * u
         vector = a[:, 3:] * u + s * a[:, :3] + np.cross(a[:, :3], u)
         scalar = a[:, 3:] * s - (a[:, :3] * u).sum(axis=1, keepdims=True)
         return np.hstack([self.poses[:, :3] + h * self.velocities[:, :3], vector, scalar])
@@ -241,6 +248,7 @@ class StepProgram:
             [
                 scales.numbers, memory.poses.ravel(), inputs.gravity, memory.momentum.ravel(),
                 inputs.drives.ravel(), inputs.wrenches.ravel(), memory.coordinates,
+                inputs.h * memory.spins,
             ]
         )[None]  # fmt: skip
         plane = [*points.normal, points.height]
@@ -325,9 +333,13 @@ class StepProgram:
             closed |= {key} if n > rows[member.own_rows[0, 0]] else set()
         still = np.zeros((count, 3))
         state = MaximalState(poses[:, :3], poses[:, 3:], still, still)
+        near = memory.q.copy()
+        for wheel in self._robot.wheels:
+            joint = self._robot.joints[wheel.joint]
+            near[joint.idx_q] += 0.0 if joint.continuous else self._h * memory.spins[wheel.joint]
         return Solution(
             poses,
-            to_minimal(self._robot.bodies, self._robot.joints, state, memory.q)[0],
+            to_minimal(self._robot.bodies, self._robot.joints, state, near)[0],
             rows[: WRENCH * count].reshape(count, WRENCH) * scales.impulse,
             z[self._base.own[0]] * scales.impulse,
             contacts,
