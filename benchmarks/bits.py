@@ -10,8 +10,8 @@ import argparse
 import hashlib
 import json
 import sys
-from importlib import metadata
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np

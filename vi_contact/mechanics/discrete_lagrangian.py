@@ -8,11 +8,12 @@ Over an interval of length h from node 0 to node 1, with :math:`e = \mathrm{vec}
 with the potential V of gravity and springs and the rotor inertia A (of a spherical joint as of a
 body: :math:`\frac{2}{h} u^\top A u`, u the vector part of its turn). A wheel, which may turn by
 any angle d in a step, has its inertia J, symmetric about the axis a, on the body that carries it:
-:math:`\frac{2}{h} e^\top J e + \frac{2}{h} A d\, a^\top e + \frac{A}{2h} d^2` with e of the carrier
-and A about the axis; what is not symmetric turns with the wheel as with any body. Momenta at the two ends are
-its derivatives, :math:`-D_1 L_d` and :math:`D_2 L_d`, with respect to (dx in world axes, dphi in
-body axes) of every body; here CasADi differentiates. Forces act as half impulses at both ends,
-joint torques as equal and opposite wrenches on the two bodies.
+:math:`\frac{2}{h} e^\top J e + \frac{2}{h} A d\, a^\top e + \frac{A}{2h} d^2` with e of the
+carrier and A about the axis; what is not symmetric turns with the wheel as with any body.
+
+Momenta at the two ends are its derivatives, :math:`-D_1 L_d` and :math:`D_2 L_d`, with respect to
+(dx in world axes, dphi in body axes) of every body; here CasADi differentiates. Forces act as half
+impulses at both ends, joint torques as equal and opposite wrenches on the two bodies.
 
 The compiled step is this, solved in the joints' coordinates; tests hold it against these lines. The
 program that IPOPT solves is made of them.
