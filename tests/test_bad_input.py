@@ -199,13 +199,16 @@ def test_open_loop_at_reset(sim, hopper):
 
 def test_rotation_too_fast_at_reset(sim, hopper):
     v = np.zeros(hopper.nv)
-    v[4] = 250.0
+    v[4] = 1e5
     error = assert_untouched(
-        sim, lambda: sim.reset(v=v), errors.RotationTooFastError, r"turns at 250 rad/s.*200 rad/s"
+        sim,
+        lambda: sim.reset(v=v),
+        errors.RotationTooFastError,
+        r"turns at 1e\+05 rad/s.*5.12e\+04 rad/s",
     )
     assert error.body in {body.name for body in hopper.bodies}
-    assert "time step below 0.002 s" in str(error)
-    vc.Simulator(hopper, 0.002).reset(v=v)  # the advice works
+    assert "time step below 0.005 s" in str(error)
+    vc.Simulator(hopper, 0.005).reset(v=v)  # the advice works
 
 
 def test_rotation_too_fast_in_a_step(tmp_path):
@@ -213,7 +216,7 @@ def test_rotation_too_fast_in_a_step(tmp_path):
     options = vc.SolverOptions(max_halvings=0)
     sim = vc.Simulator(pendulum, 0.01, options=options)
     error = assert_untouched(
-        sim, lambda: sim.step([1e5]), errors.StepFailedError, "'link_0' would turn by half a turn"
+        sim, lambda: sim.step([1e5]), errors.StepFailedError, "'link_0' turns too fast for a step"
     )
     assert error.status == "ROTATION"
     assert error.time == 0.0

@@ -245,15 +245,15 @@ class OpenLoopError(ViContactError):
 
 
 class RotationTooFastError(ViContactError):
-    """A body turns by two radians or more per step; |w| must be below 2 / time_step."""
+    """A body turns farther per step than a step and its halves can follow."""
 
-    def __init__(self, body: str, speed: float, time_step: float) -> None:
+    def __init__(self, body: str, speed: float, fastest: float, time_step: float) -> None:
         self.body = body
         self.speed = speed
         super().__init__(
-            f"body '{body}' turns at {speed:.4g} rad/s, but a time step of {time_step:g} s follows "
-            f"only rotations below 2 / time_step = {2.0 / time_step:.4g} rad/s; "
-            f"use a time step below {_round_down(0.5 / speed)} s"
+            f"body '{body}' turns at {speed:.4g} rad/s, but a time step of {time_step:g} s and its "
+            f"halves follow only rotations up to {fastest:.4g} rad/s; "
+            f"use a time step below {_round_down(fastest * time_step / speed)} s"
         )
 
 

@@ -104,6 +104,8 @@ class Stepper:
         closure_tolerance: float,
         max_iterations: int,
         max_halvings: int,
+        max_turn: float,
+        error_tolerance: float,
         contact_tolerance: float,
         ground: Array | None,
     ) -> None: ...
@@ -148,8 +150,8 @@ class Stepper:
         """Kinetic energy of the last step at its mean velocities [J]."""
     def free_acceleration(self, v: Array, tau: Array | None, wrenches: Array | None) -> Array:
         """(nv,) acceleration at the node with velocities v, nothing in contact."""
-    def farthest_turn(self) -> tuple[float, int]:
-        """Farthest turn of a body in a step since the last call [rad], and which body."""
+    def error(self, v0: Array, v1: Array) -> float:
+        """Estimate of the error of the last step between node velocities v0 and v1 [m or rad]."""
     def multipliers(self) -> Array:
         """(row_count,) impulses of the rows at the left node of the last step."""
     def node_multipliers(self) -> Array:
@@ -185,7 +187,7 @@ class Stepper:
 
         Records what is not None: q and v with steps + 1 rows; tau, works (motor, external, damping,
         integration error, friction, impact) and counts (iterations, parts, contacts, method,
-        residual) with one row per step. works needs v.
+        residual, error) with one row per step. works and the error need v.
         """
     def observe(
         self, q: Array, v: Array, scalars: Array, poses: Array | None, velocities: Array | None

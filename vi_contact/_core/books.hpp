@@ -108,8 +108,8 @@ inline Work Stepper::interval_work(const double* v0, const double* v1) {
   return w;
 }
 
+// Of a part of a step, between v_before_ and v_after_.
 inline void Stepper::add_work() {
-  get_v(v_after_.data());
   const Work part = interval_work(v_before_.data(), v_after_.data());
   work_.motor += part.motor;
   work_.external += part.external;
@@ -117,7 +117,6 @@ inline void Stepper::add_work() {
   work_.friction += part.friction;
   work_.impact += part.impact;
   work_.integration += part.integration;
-  std::swap(v_before_, v_after_);
 }
 
 }  // namespace vi_contact

@@ -118,6 +118,8 @@ struct Laws {
   bool pushes() const {
     return std::any_of(contacts.near.begin(), contacts.near.end(),
                        [](const Contacts::Near& c) { return c.normal.n > 0.0; }) ||
+           std::any_of(bodies.near.begin(), bodies.near.end(),
+                       [](const BodyContacts::Near& c) { return c.normal.n > 0.0; }) ||
            std::any_of(joints.entries.begin(), joints.entries.end(),
                        [](const JointLaws::Entry& e) { return e.low.n > 0.0 || e.high.n > 0.0; });
   }

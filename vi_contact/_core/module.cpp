@@ -197,11 +197,12 @@ struct OwningStepper {
 
   OwningStepper(std::shared_ptr<Model> m, double h, const Vector3& g, double momentum_tolerance,
                 double velocity_tolerance, double closure_tolerance, int max_iterations,
-                int max_halvings, double contact_tolerance,
+                int max_halvings, double max_turn, double error_tolerance, double contact_tolerance,
                 const std::optional<Eigen::VectorXd>& ground)
       : model(std::move(m)),
-        settings{momentum_tolerance, velocity_tolerance, closure_tolerance,   max_iterations,
-                 max_halvings,       contact_tolerance,  ground_plane(ground)},
+        settings{momentum_tolerance, velocity_tolerance, closure_tolerance,
+                 max_iterations,     max_halvings,       max_turn,
+                 error_tolerance,    contact_tolerance,  ground_plane(ground)},
         gravity(g),
         stepper(*model, h, gravity, settings) {}
 };
@@ -269,7 +270,7 @@ Recording recording(const Model& model, long steps, const OptionalOutput& q,
                     const OptionalOutput& counts) {
   return {room(q, (steps + 1) * model.nq, "q"), room(v, (steps + 1) * model.nv, "v"),
           room(tau, steps * model.nu, "applied_tau"), room(works, steps * 6, "works"),
-          room(counts, steps * 5, "counts")};
+          room(counts, steps * 6, "counts")};
 }
 
 }  // namespace
@@ -331,10 +332,10 @@ NB_MODULE(_compiled, m) {
 
   nb::class_<OwningStepper>(m, "Stepper", "The variational step of one model; holds its state.")
       .def(nb::init<std::shared_ptr<Model>, double, const Vector3&, double, double, double, int,
-                    int, double, const std::optional<Eigen::VectorXd>&>(),
+                    int, double, double, double, const std::optional<Eigen::VectorXd>&>(),
            "model"_a, "time_step"_a, "gravity"_a, "momentum_tolerance"_a, "velocity_tolerance"_a,
-           "closure_tolerance"_a, "max_iterations"_a, "max_halvings"_a, "contact_tolerance"_a,
-           "ground"_a.none())
+           "closure_tolerance"_a, "max_iterations"_a, "max_halvings"_a, "max_turn"_a,
+           "error_tolerance"_a, "contact_tolerance"_a, "ground"_a.none())
       .def("reset", [](OwningStepper& s, Array q, Array v) { s.stepper.reset(q.data(), v.data()); })
       .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
       .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })
@@ -356,7 +357,12 @@ NB_MODULE(_compiled, m) {
             return s.stepper.free_acceleration(v.data(), data(tau), data(wrenches));
           },
           "v"_a, "tau"_a.none(), "wrenches"_a.none())
-      .def("farthest_turn", [](OwningStepper& s) { return s.stepper.farthest_turn(); })
+      .def(
+          "error",
+          [](const OwningStepper& s, Array v0, Array v1) {
+            return s.stepper.error(v0.data(), v1.data());
+          },
+          "v0"_a, "v1"_a)
       .def(
           "step",
           [](OwningStepper& s, OptionalArray tau, OptionalArray wrenches, OptionalNumber h) {

@@ -15,7 +15,8 @@ namespace vi_contact {
 
 // Arrays to write into, one row per node (q, v) or step (others); null for what is not wanted.
 // `works` needs v: motor, external, damping, integration error, friction and impact. `counts` are
-// iterations, parts that the step was split into, closed contacts, the method and the residual.
+// iterations, parts that the step was split into, closed contacts, the method, the residual and,
+// where v is there, the estimate of the error.
 struct Recording {
   double *q, *v, *tau, *works, *counts;
 };
@@ -74,10 +75,12 @@ inline std::pair<int, StepReport> run(Stepper& stepper, int steps, const double*
       row[4] = work.friction, row[5] = work.impact;
     }
     if (record.counts) {
-      double* row = record.counts + 5L * k;
+      double* row = record.counts + 6L * k;
       row[0] = report.iterations, row[1] = report.parts;
       row[2] = report.contacts, row[3] = static_cast<double>(report.method);
       row[4] = report.residual;
+      const double* v = record.v + k * nv;
+      row[5] = record.v ? stepper.error(v, v + nv) : 0.0;
     }
   }
   stepper.keep_books = false;

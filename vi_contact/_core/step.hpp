@@ -20,7 +20,14 @@
 
 namespace vi_contact {
 
-enum class Status { converged, max_iterations, rotation, singular, not_finite };
+enum class Status {
+  converged,
+  max_iterations,
+  rotation,
+  singular,
+  not_finite,
+  rough = 100,  // of a try, which is then refined; never of a step
+};
 
 struct Settings {
   double momentum_tolerance = 1e-10;
@@ -28,6 +35,8 @@ struct Settings {
   double closure_tolerance = 1e-12;
   int max_iterations = 30;
   int max_halvings = 4;
+  double max_turn = infinity;         // of a body in a step [rad]; further ones are split
+  double error_tolerance = infinity;  // of a step, see `step_error` [m or rad]
   double contact_tolerance = 1e-12;
   Ground ground = {};
 };
@@ -43,6 +52,7 @@ struct StepReport {
   double closure = 0.0;   // largest loop error [m or rad]
   int body = world;       // the body that turns too fast, if any
   int parts = 1;          // how many smaller steps it took
+  double error = 0.0;     // the sum over them, see `Stepper::error` [m or rad]
   int contacts = 0;       // closed ones
   Method method = Method::newton;
 };
@@ -60,6 +70,14 @@ inline constexpr double most_fall = 1e4;
 
 // A Newton step is halved at most so often; after that it is taken as it is.
 inline constexpr int most_halvings = 8;
+
+// A step is split before it is tried if its farthest turn would be so many times what is accepted.
+inline constexpr double clearly_farther = 1.5;
+
+// Where a coordinate goes so much farther or less far than in the last step [rad or m], and no
+// contact or limit pushes, the error of the step is looked at, and not accepted beyond the second.
+// Closed legs of light links whip so; left alone they gain energy.
+inline constexpr double rough_change = 0.06, rough_error = 0.01;
 
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {
@@ -139,6 +157,8 @@ class Stepper {
       }
     }
     with_laws_ = laws_.exist();
+    least_cosine_ = settings.max_turn < pi ? std::cos(0.5 * settings.max_turn) : 0.0;
+    least_cosine_far_ = settings.max_turn < pi ? std::cos(0.25 * settings.max_turn) : 0.0;
     if (!laws_.joints.entries.empty()) passive_ = true;
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
@@ -167,7 +187,7 @@ class Stepper {
   // the feedback of the last step, the step of the last factorisation, and what contacts and joints
   // remember.
   int state_size() const {
-    return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 5 +
+    return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 7 +
            laws_.state_size();
   }
 
@@ -180,7 +200,8 @@ class Stepper {
     for (const Matrix6& kappa : chord_.kappa_dense) out = std::copy_n(kappa.data(), 36, out);
     *out++ = chord_of_.h;
     *out++ = chord_of_.fall;
-    *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h;
+    *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h, *out++ = last_.turning;
+    *out++ = last_.pushed;
     put(last_.drives);
     laws_.get_state(out);
   }
@@ -201,7 +222,8 @@ class Stepper {
     chord_of_.h = *in++;
     chord_of_.fall = *in++;
     chord_is_old_ = true;
-    last_.kinetic = *in++, last_.power = *in++, last_.h = *in++;
+    last_.kinetic = *in++, last_.power = *in++, last_.h = *in++, last_.turning = *in++;
+    last_.pushed = *in++ != 0.0;
     take(last_.drives);
     laws_.set_state(in);
     leaned_last_ = true;  // or may have
@@ -222,6 +244,8 @@ class Stepper {
     last_.kinetic = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
     last_.power = with_laws_ ? conservative_power(v) : 0.0;
     last_.h = 0.0;
+    last_.turning = fastest_rotation(v).first;
+    last_.pushed = false;
     last_.drives.setZero();
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
@@ -281,43 +305,43 @@ class Stepper {
     return fastest;
   }
 
-  // The farthest turn of a body in one step [rad], and of which, since this was last asked for.
-  std::pair<double, int> farthest_turn() {
-    const std::pair<double, int> farthest{2.0 * std::acos(std::min(1.0, least_cosine_)), turned_};
-    least_cosine_ = 1.0, turned_ = world;
-    return farthest;
-  }
-
   // ------------------------------------------------------------------------------- step
   // wrenches: world force and torque at each body's centre of mass (n, 6), or null.
   //
-  // A step that cannot be solved is taken in two halves, and those in halves again if they must:
-  // the state (q, p) at a node serves intervals of any length. If that fails too, the state is the
-  // one before the step.
+  // A step that cannot be solved, in which a body turns too far, or whose error is too large, is
+  // taken in two halves, and those in halves again if they must: the state (q, p) at a node serves
+  // intervals of any length. If that fails too, the state is the one before the step.
   StepReport step(const double* tau, const double* wrenches) {
     work_ = Work();
     was_split_ = false;
     laws_.contacts.touches.clear();
-    StepReport report = interval(tau, wrenches);
-    if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+    const bool refined = settings_.error_tolerance < infinity;
+    StepReport parts;
+    parts.parts = 0;
+    parts.error = 0.0;
+    const bool far = turns_far();
+    bool whole_again = refined || far;
+    if (!whole_again) {
+      const StepReport report = interval(tau, wrenches, settings_.max_halvings > 0);
+      if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+      parts.iterations = report.iterations;
+      whole_again = report.status == Status::rough;
+    }
     saved_.resize(state_size());
     get_state(saved_.data());
     was_split_ = true;
     laws_.contacts.touches.clear();
-    if (keep_books) get_v(v_before_.data());
+    get_v(v_before_.data());
     const double whole = h_;
-    StepReport parts;
-    parts.parts = 0;
-    parts.iterations = report.iterations;
-    const bool done = halves(tau, wrenches, 1, parts);
+    const bool done = whole_again ? part(tau, wrenches, 0, parts) : halves(tau, wrenches, 1, parts);
     depth_ = 0;
     const double last = h_;
     set_step(whole);
     if (!done) {
       set_state(saved_.data());
-      report.iterations = parts.iterations;
-      return report;
+      return parts;
     }
+    error_ = parts.error;
     predictor_.rescale(whole / last);
     return parts;
   }
@@ -368,6 +392,12 @@ class Stepper {
     p0_ += Eigen::Map<const VectorX>(impulse, model_.nv);
     last_.kinetic = infinity;  // not known
     predictor_.rescale(1.0);
+  }
+
+  // Estimate of the error of the last step [m or rad], with node velocities v0 before and v1 after
+  // it; of a step that was split, the sum over its parts.
+  double error(const double* v0, const double* v1) const {
+    return was_split_ ? error_ : step_error(v0, v1, part_length_);
   }
 
   const VectorX& applied_tau() const { return tau_; }
@@ -429,7 +459,8 @@ class Stepper {
   Work interval_work(const double* v0, const double* v1);
   void add_work();
 
-  StepReport interval(const double* tau, const double* wrenches) {
+  // `smooth_only`: one that is rough is not taken.
+  StepReport interval(const double* tau, const double* wrenches, bool smooth_only) {
     begin(tau, wrenches);
     predict();
     StepReport report;
@@ -443,8 +474,19 @@ class Stepper {
     }
     report.residual = largest(r_);
     report.closure = closure_.error();
+    if (report.status == Status::converged && least_cosine() < least_cosine_) {
+      report.status = Status::rotation;
+      report.body = fastest_body();
+    }
+    const bool pushed = with_laws_ && laws_.pushes();
+    find_increments();
+    if (smooth_only && report.status == Status::converged && !pushed && !last_.pushed &&
+        is_rough()) {
+      report.status = Status::rough;
+    }
     if (report.status == Status::converged) {
       commit(report.method);
+      last_.pushed = pushed;
     } else if (with_laws_) {
       laws_.set_state(warm_.data());  // as they were before the attempt
     }
@@ -464,6 +506,30 @@ class Stepper {
   double conservative_power(const double* v);
   double drive_work() const;
   double most_wrench_work() const;
+
+  // After `commit`: largest difference between the way that a coordinate has gone and that of the
+  // mean of its velocities, d - h (v0 + v1) / 2. Of the order h^3; of a body that turns by phi it
+  // is phi - sin(phi).
+  double step_error(const double* v0, const double* v1, double h) const {
+    double largest = 0.0, d[6];
+    for (const Link& link : model_.links) {
+      increment(link, x1_.data() + link.c, x0_.data() + link.c, d);
+      if (link.kind == JointKind::floating) lengthen(d + 3);
+      if (link.kind == JointKind::spherical) lengthen(d);
+      for (int j = link.v; j < link.v + link.nv; ++j) {
+        const double off = std::abs(d[j - link.v] - 0.5 * h * (v0[j] + v1[j]));
+        if (!(off <= largest)) largest = off;
+      }
+    }
+    return largest;
+  }
+
+  // From 2 vec(Q), as `increment` gives it, to the rotation vector.
+  static void lengthen(double* d) {
+    Eigen::Map<Vector3> turn(d, 3);
+    const double sine = 0.5 * turn.norm();
+    if (sine > 1e-6) turn *= std::asin(std::min(1.0, sine)) / sine;
+  }
 
   static Frames zero_frames(const Model& model) {
     VectorX x = VectorX::Zero(model.nc);
@@ -513,22 +579,81 @@ class Stepper {
   bool halves(const double* tau, const double* wrenches, int depth, StepReport& sum) {
     const double half = 0.5 * h_;
     for (int k = 0; k < 2; ++k) {
-      depth_ = depth;
       resize(half);
-      const StepReport report = interval(tau, wrenches);
-      sum.iterations += report.iterations;
-      if (report.status == Status::converged) {
-        ++sum.parts;
-        sum.residual = std::max(sum.residual, report.residual);
-        sum.closure = report.closure;
-        sum.contacts = report.contacts;
-        sum.method = std::max(sum.method, report.method);
-        if (keep_books) add_work();
-      } else if (depth >= settings_.max_halvings || !halves(tau, wrenches, depth + 1, sum)) {
-        return false;
-      }
+      if (!part(tau, wrenches, depth, sum)) return false;
     }
     return true;
+  }
+
+  // An interval, in halves if it must be. `sum` adds up what its parts did, or has the status of
+  // the one that failed.
+  bool part(const double* tau, const double* wrenches, int depth, StepReport& sum) {
+    depth_ = depth;
+    if (turns_far()) return halves(tau, wrenches, depth + 1, sum);
+    const bool can_be_halved = depth < settings_.max_halvings;
+    if (can_be_halved) keep_state();
+    const StepReport report = interval(tau, wrenches, false);
+    sum.iterations += report.iterations;
+    if (report.status != Status::converged) {
+      if (can_be_halved) return halves(tau, wrenches, depth + 1, sum);
+      sum.status = report.status, sum.body = report.body;
+      sum.residual = report.residual, sum.closure = report.closure;
+      return false;
+    }
+    get_v(v_after_.data());
+    const double error = step_error(v_before_.data(), v_after_.data(), h_);
+    const double accepted = last_.pushed ? infinity : rough_error;
+    if (can_be_halved && !(error <= std::min(settings_.error_tolerance, accepted))) {
+      take_back();
+      return halves(tau, wrenches, depth + 1, sum);
+    }
+    ++sum.parts;
+    sum.error += error;
+    sum.residual = std::max(sum.residual, report.residual);
+    sum.closure = report.closure;
+    sum.contacts = report.contacts;
+    sum.method = std::max(sum.method, report.method);
+    if (keep_books) add_work();
+    std::swap(v_before_, v_after_);
+    return true;
+  }
+
+  // The way of every coordinate in this step.
+  void find_increments() {
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
+    }
+  }
+
+  // Whether it is far from a steady change since the last step.
+  bool is_rough() const {
+    return largest_motion(dq_ - predictor_.last() - predictor_.last_change()) > rough_change;
+  }
+
+  // Whether a body that turns as in the last step would by far exceed the turn of a step.
+  bool turns_far() const {
+    return last_.turning * h_ > clearly_farther * settings_.max_turn &&
+           depth_ < settings_.max_halvings;
+  }
+
+  // Cosine of half the farthest turn of a body in this step.
+  double least_cosine() const {
+    double least = 1.0;
+    for (const Turn& turn : turns_) least = std::min(least, turn.s);
+    return least;
+  }
+
+  // The state before an interval that may be taken back.
+  void keep_state() {
+    kept_.resize(state_size());
+    get_state(kept_.data());
+    kept_node_ = node_;
+    touched_ = laws_.contacts.touches.size();
+  }
+  void take_back() {
+    set_state(kept_.data());
+    node_ = kept_node_;
+    laws_.contacts.touches.resize(touched_);
   }
 
   void resize(double h) {
@@ -964,7 +1089,6 @@ class Stepper {
     if (keep_books && with_laws_) book_left_laws();
     if (has_bias_) bias(frames1_, spring1_);
     for (int i = 0; i < n; ++i) {
-      if (turns_[i].s < least_cosine_) least_cosine_ = turns_[i].s, turned_ = i;
       const Link& link = model_.links[i];
       const Frame& right = frames1_[i];
       f_[i].linear = link.mass * (velocities_[i] + half_fall);
@@ -981,10 +1105,8 @@ class Stepper {
     if (keep_books) carried_ = p1_;
     for (int i = 0; i < n; ++i) carry(i);
     if (keep_books) carried_ -= p1_;
-    for (int i = 0; i < n; ++i) {
-      const Link& link = model_.links[i];
-      increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
-    }
+    const double cosine = least_cosine();
+    last_.turning = cosine < least_cosine_far_ ? 2.0 * inverse_h_ * std::acos(cosine) : 0.0;
     motor_work_ = damping_work_ = 0.0;
     if (driven_) {
       right_joint_forces();
@@ -1070,12 +1192,15 @@ class Stepper {
       torque_, lean_, alpha_, leaned_, feedback_, last_feedback_, tau_, saturated_, saved_;
   Work work_;
   bool was_split_ = false;
+  double error_ = 0.0;              // of a step that was split
   VectorX left_, right_, carried_;  // for the books, see there
   double motor_work_ = 0.0, damping_work_ = 0.0, external_work_ = 0.0;
   double reach_ = 0.0;
   double velocity_accepted_ = 0.0;
-  double least_cosine_ = 1.0;  // of half the farthest turn
-  int turned_ = world;
+  // Of half the farthest turn of a step, and of that half of which is far in a longer one.
+  double least_cosine_, least_cosine_far_;
+  VectorX kept_;  // the state before a part of a step, where its error may be too large
+  size_t touched_ = 0;
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
   std::vector<Servo> servos_;  // per input, or none
@@ -1085,13 +1210,15 @@ class Stepper {
   bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
   std::optional<Solution> given_;
   Laws laws_;
-  Node node_;
+  Node node_, kept_node_;
   // What `node_energy` needs of the last step; before the first, of the node.
   struct Last {
     double kinetic = 0.0;  // and the most that wrenches gave
     double power = 0.0;    // conservative, with the forces at its end
     double h = 0.0;
-    VectorX drives;  // their impulses at its end
+    double turning = 0.0;  // speed of the body that turned farthest, if it may turn too far [rad/s]
+    bool pushed = false;   // by contacts or limits
+    VectorX drives;        // their impulses at its end
   };
   Last last_;
   Method first_method_ = Method::newton;

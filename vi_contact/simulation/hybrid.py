@@ -296,7 +296,7 @@ class HybridMotion:
         torques, servos = drive(node.state, end)
         potential = node.state.potential  # before the stepper moves: it computes this, too
         q, v, tau = np.empty((2, robot.nq)), np.empty((2, robot.nv)), np.zeros((1, robot.nu))
-        works, counts = np.empty((1, 6)), np.empty((1, 5))
+        works, counts = np.empty((1, 6)), np.empty((1, 6))
         for exact in (True, False):
             stepper = self.stepper(node.held, exact)
             stepper.set_servos(servos)
@@ -422,7 +422,7 @@ class HybridMotion:
         after, works = node.state, np.zeros(6)
         works[5] = after.energy - before.energy
         return Part(
-            node, 0.0, after.q, after.v, np.zeros(self.robot.nu), None, works, np.zeros(5),
+            node, 0.0, after.q, after.v, np.zeros(self.robot.nu), None, works, np.zeros(6),
             NO_TOUCH, (0, 0, 0.0, 0.0, WORLD, 0, 0, 0), NOTHING, 0.0, before.potential,
         )  # fmt: skip
 

@@ -43,7 +43,7 @@ class Record:
         self.tau = np.zeros((steps, robot.nu))
         self.tau_command = np.zeros((steps, robot.nu))
         self.works = np.empty((steps, 6))
-        self.counts = np.empty((steps, 5))
+        self.counts = np.empty((steps, 6))
         self.touches: list[Array] = []
         self.link_points: list[Array] = []
         self.body_gaps: list[Array] = []
@@ -149,6 +149,7 @@ class Record:
             iterations=read_only(self.counts[:done, 0].astype(int)),
             parts=read_only(self.counts[:done, 1].astype(int)),
             residuals=read_only(self.counts[:done, 4].copy()),
+            errors=read_only(self.counts[:done, 5].copy()),
             status=status,
             wall_time=wall_time,
             robot_path=sim.robot.path,

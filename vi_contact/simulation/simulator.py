@@ -9,7 +9,7 @@ import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
+from numbers import Integral, Real
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -56,9 +56,8 @@ Controller = Callable[[State], ArrayLike | JointCommand]
 
 _log = logging.getLogger("vi_contact")
 
-FAR_TURN = 0.5
-"""A turn of a body in a step that is worth a word [rad]: the momentum of a turn by phi is that of
-the speed sin(phi) / h, which is 4 % less than phi / h here."""
+MAX_TURN = 0.5 * math.pi
+"""Largest `SolverOptions.max_turn` [rad]: beyond, the momentum of a turn falls with its speed."""
 
 OPEN_LOOP_TOLERANCE = 1e-8
 """Largest loop error of a start [m or rad]; the first step closes it, at 1e-6 m/s in 10 ms."""
@@ -100,7 +99,13 @@ class StepInfo:
     closure: float
     """Largest loop error [m or rad]."""
     parts: int
-    """Smaller steps that it took; more than one if the step as a whole did not converge."""
+    """Smaller steps that it took; more than one if the step as a whole did not converge, or a body
+    would have turned by more than `SolverOptions.max_turn`."""
+    error: float
+    """Estimate of its error [m or rad]: the largest difference between the way that a coordinate
+    went and that of the mean of its velocities before and after. In smooth motion of the order of
+    the scheme's own error, in time_step^3; of a step in parts, the sum over these. NaN before the
+    first step."""
     contacts: int
     """Closed contacts."""
     method: str
@@ -178,7 +183,8 @@ class Simulator:
         ]
         self._report = (0, 0, 0.0, 0.0, WORLD, 1, 0, 0)
         self._not_ready: PenetrationError | None = None
-        self._has_warned = False
+        self._before: State | None = None
+        self._error = math.nan
         self._moves = False
         try:
             self.reset()
@@ -250,9 +256,12 @@ class Simulator:
             applied, saturated
         )
         names = tuple(name for name, on in zip(self._names, saturated, strict=True) if on)
+        if self._before is not None:  # of sim.step, which need not compute velocities
+            self._error = self._stepper.error(self._before.v, self._state.v)
+            self._before = None
         return StepInfo(
-            Status(status), iterations, residual, closure_error, parts, contacts, METHODS[method],
-            names,
+            Status(status), iterations, residual, closure_error, parts, self._error, contacts,
+            METHODS[method], names,
         )  # fmt: skip
 
     def reset(
@@ -272,7 +281,7 @@ class Simulator:
         start, velocity = self._check_start(q, v)
         self._begin(start, velocity, first_time)
         self._not_ready = None
-        self._has_warned = False
+        self._before, self._error = None, math.nan
         return self._state
 
     def _begin(self, q: Array, v: Array, time: float) -> None:
@@ -283,17 +292,12 @@ class Simulator:
             self._stepper.reset(q, v)
             self._state = self._take_state(time)
 
-    def _look_at_turns(self) -> None:
-        """Says once, after a start, that a body turns too far in a step."""
-        turn, body = self._stepper.farthest_turn()
-        if turn > FAR_TURN and not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "body %r turns by %.2f rad in a step of %g s: at that its speed is off by %.0f %%; "
-                "below a step of %.2g s it is by less than 1 %%",
-                self.robot.bodies[body].name, turn, self.time_step,
-                100.0 * (1.0 - math.sin(turn) / turn), 0.24 * self.time_step / turn,
-            )  # fmt: skip
+    @property
+    def _farthest(self) -> float:
+        """Farthest turn of a body in a step and its halves [rad]."""
+        options = self.options
+        turn = (options if isinstance(options, SolverOptions) else SolverOptions).max_turn
+        return turn * 2.0**options.max_halvings
 
     def _check_start(self, q: ArrayLike | None, v: ArrayLike | None) -> tuple[Array, Array]:
         """q and v of a start, checked: loops closed, above the ground, not too fast."""
@@ -305,8 +309,9 @@ class Simulator:
         self._observer.reset(start, velocity)
         self._check_inside(start)
         speed, body = self._observer.fastest_rotation(velocity)
-        if speed * self.time_step >= 2.0:
-            raise RotationTooFastError(robot.bodies[body].name, speed, self.time_step)
+        fastest = self._farthest / self.time_step
+        if speed > fastest:
+            raise RotationTooFastError(robot.bodies[body].name, speed, fastest, self.time_step)
         return start, velocity
 
     def _standard_start(self) -> Array:
@@ -450,8 +455,8 @@ class Simulator:
             self._stepper.set_state(self._state._numbers)
             raise self._failure(report)
         self._report = report
+        self._before = self._state
         self._state = self._take_state(self._state.time + self.time_step)
-        self._look_at_turns()
         return self._state
 
     def run(
@@ -550,7 +555,7 @@ class Simulator:
                 viewer.show(self._state, *record.last_touches(done - 1))
         if done:
             self._report = report if not report[0] else self._report
-            self._look_at_turns()
+            self._before, self._error = None, float(record.counts[done - 1, 5])
         if report[0] and throw:
             raise self._failure(report)
         trajectory = record.trajectory(
@@ -568,6 +573,7 @@ class Simulator:
         self._node, self._state = node, node.state
         if log.parts:
             self._report = log.parts[-1].report
+            self._error = float(log.parts[-1].counts[5])
         return log, stop
 
     def _run_hybrid(
@@ -669,8 +675,8 @@ class Simulator:
         half = f"{0.5 * self.time_step:g}"
         if status is Status.ROTATION:
             advice = (
-                f"body '{body}' would turn by half a turn or more within {self.time_step:g} s "
-                f"(limit 2 / time_step = {2.0 / self.time_step:.4g} rad/s); try time_step={half}"
+                f"body '{body}' turns too fast for a step of {self.time_step:g} s and its halves, "
+                f"which follow {self._farthest / self.time_step:.4g} rad/s; try time_step={half}"
             )
         elif status is Status.SINGULAR:
             advice = (
@@ -778,6 +784,15 @@ def check_options(options: SolverOptions) -> SolverOptions:
     if not (is_number(options.velocity_tolerance) and options.velocity_tolerance >= 0.0):
         raise OptionError(
             f"velocity_tolerance is {options.velocity_tolerance!r}; it must not be negative"
+        )
+    if not (is_number(options.max_turn) and 0.0 < options.max_turn <= MAX_TURN):
+        raise OptionError(
+            f"max_turn is {options.max_turn!r}; it must be above zero and at most a quarter turn, "
+            "pi / 2: beyond that momentum falls with speed"
+        )
+    if not (isinstance(options.error_tolerance, Real) and options.error_tolerance > 0.0):
+        raise OptionError(
+            f"error_tolerance is {options.error_tolerance!r}; it must be above zero, or math.inf"
         )
     if not (isinstance(options.max_iterations, Integral) and options.max_iterations >= 1):
         raise OptionError(f"max_iterations is {options.max_iterations!r}; it must be at least 1")

@@ -64,9 +64,12 @@ class Trajectory(Record):
     iterations: Array
     """(N,) Newton iterations."""
     parts: Array
-    """(N,) smaller steps that each step took: more than one where the whole did not converge."""
+    """(N,) smaller steps that each step took: more than one where the whole did not converge, or
+    where a body turned farther than a step may."""
     residuals: Array
     """(N,) largest momentum residual of each step [N s or N m s]."""
+    errors: Array
+    """(N,) estimate of the error of each step [m or rad], see `StepInfo.error`."""
     status: Status
     """Of the last step tried; the trajectory ends before a step that failed."""
     wall_time: float

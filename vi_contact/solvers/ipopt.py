@@ -145,6 +145,7 @@ class IpoptStepper:
         self._servos: Array | None = None
         self._programs: dict[Any, tuple[StepProgram, Any]] = {}
         self._log: list[Array] = []
+        self._error: float | None = None  # of a step that was split
 
     # -------------------------------------------------------------------- state
     def reset(self, q: Array, v: Array) -> None:
@@ -210,15 +211,18 @@ class IpoptStepper:
         """None: links do not meet each other here."""
         return np.zeros((0, 3))
 
-    def farthest_turn(self) -> tuple[float, int]:
-        """Farthest turn of a body in a step since the last call [rad], and which body."""
-        return self._books.farthest_turn()
+    def error(self, v0: Array, v1: Array) -> float:
+        """Estimate of the error of the last step [m or rad]; of a split one, summed over parts."""
+        return self._books.error(v0, v1) if self._error is None else self._error
 
     # -------------------------------------------------------------------- steps
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
         """One step under tau (nu,) and wrenches (n, 6); a failed one leaves the state."""
         self._log = []
-        return self._advance(tau, wrenches, _Record())
+        robot = self._robot
+        q, v = np.empty((2, robot.nq)), np.empty((2, robot.nv))
+        self._books.run(0, None, False, None, q, v, None, None, None)
+        return self._advance(tau, wrenches, _Record(q, v))
 
     def run(
         self,
@@ -252,6 +256,7 @@ class IpoptStepper:
         size = self.state_size()
         saved = np.empty(size)
         self.get_state(saved)
+        self._error = None
         report = self._part(tau, wrenches, record, self._h)
         if report[0] == Status.CONVERGED or self._options.max_halvings == 0:
             return report
@@ -259,6 +264,7 @@ class IpoptStepper:
         logged = len(self._log)
         parts: list[Report] = []
         sums = np.zeros((1, 6))
+        self._error = 0.0
         done = self._halves(tau, wrenches, record, self._h, 1, parts, sums)
         iterations = report[1] + sum(part[1] for part in parts)
         if not done:
@@ -270,7 +276,7 @@ class IpoptStepper:
         if record.works is not None:
             record.works[:] = sums
         if record.counts is not None:
-            record.counts[0] = [iterations, len(parts), last[6], IPOPT, residual]
+            record.counts[0] = [iterations, len(parts), last[6], IPOPT, residual, self._error]
         return (last[0], iterations, residual, closure, WORLD, len(parts), last[6], IPOPT)
 
     def _halves(
@@ -292,6 +298,8 @@ class IpoptStepper:
             report = self._part(tau, wrenches, part, 0.5 * h)
             if report[0] == Status.CONVERGED:
                 parts.append(report)
+                if v is not None and self._error is not None:
+                    self._error += self._books.error(v[0], v[1])
                 for touches in self._log[before:]:
                     touches[:, 2:5] *= 0.5 * h / self._h  # the mean over the whole step
                 if works is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -23,7 +24,7 @@ class Status(IntEnum):
     MAX_ITERATIONS = 1
     """Newton's iterations ran out before the tolerances were met."""
     ROTATION = 2
-    """A body would turn by half a turn or more within the step."""
+    """A body turns farther than a step may, however often that is halved."""
     SINGULAR = 3
     """A joint has no inertia to move, or the loops cannot be solved for."""
     NOT_FINITE = 4
@@ -60,6 +61,17 @@ class SolverOptions:
     """A step that does not converge is taken in halves, those in halves again, up to so often.
 
     Zero turns it off: such a step then fails at once.
+    """
+    max_turn: float = 0.5
+    """Farthest turn of a body in a step [rad], of wheels aside; a step that turns one farther is
+    taken in halves. The momentum of a turn by phi is that of the speed sin(phi) / h: 4 % less than
+    phi / h at half a radian, and beyond a quarter turn it falls.
+    """
+    error_tolerance: float = math.inf
+    """Largest error of a step [m or rad]; one with a larger estimate is taken in halves.
+
+    The estimate is the difference between the way that a coordinate goes in a step and that of the
+    mean of its velocities before and after it. Infinite: steps are not refined.
     """
 
 
@@ -221,6 +233,8 @@ def make_stepper(
         options.closure_tolerance,
         options.max_iterations,
         options.max_halvings,
+        options.max_turn,
+        options.error_tolerance,
         options.contact_tolerance,
         None if ground is None else ground.numbers,
     )

@@ -61,8 +61,8 @@ class Stepper(Protocol):
     def gap_log(self) -> Array:
         """Rows (node, pair of links, gap) of the last run; pairs far apart are left out."""
 
-    def farthest_turn(self) -> tuple[float, int]:
-        """Farthest turn of a body in a step since the last call [rad], and which body."""
+    def error(self, v0: Array, v1: Array) -> float:
+        """Estimate of the error of the last step between node velocities v0 and v1 [m or rad]."""
 
     def get_tau(self, tau: Array, saturated: Array) -> None:
         """Writes the torques of the last step, and 1 where they are not what was asked for."""
