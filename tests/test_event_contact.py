@@ -3,6 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from scipy.integrate import solve_ivp
 from support import example
 
 import vi_contact as vc
@@ -248,6 +249,190 @@ def test_a_foot_that_would_have_to_pull_slips_and_then_lifts(time_step):
     assert kinds[:3] == ["release", "impact", "release"]
     assert foot.gap[-1] > 1e-3
     assert np.abs(trajectory.ledger.defect).max() < 1e-9  # of 400 J
+
+
+# ------------------------------------------------------------ plastic: from foot to foot
+SPOKES, SPOKE, SLOPE = 8, 0.5, 0.12
+HALF_ANGLE = np.pi / SPOKES
+RIM_INERTIA = 0.05 + 2.0 * SPOKE**2  # of 2 kg about a foot
+
+
+def wheel_text(kind):
+    """A rimless wheel of 2 kg and 0.05 kg m^2 that rolls about y.
+
+    "loop": two halves, pinned at the hub and by a loop; "sprung": a driven pendulum on a spring.
+    """
+    angles = 2.0 * HALF_ANGLE * np.arange(SPOKES)
+    feet = "".join(
+        f'<contact name="{k}" link="wheel" xyz="{x} 0 {z}" radius="0"/>'
+        for k, (x, z) in enumerate(
+            zip(SPOKE * np.sin(angles), -SPOKE * np.cos(angles), strict=True)
+        )
+    )
+    part = (
+        '<link name="{}"><inertial><mass value="{}"/><inertia ixx="{}" ixy="0" ixz="0" iyy="{}" '
+        'iyz="0" izz="{}"/></inertial></link>'
+    )
+    joint = (
+        '<joint name="hub" type="continuous"><parent link="wheel"/><child link="other"/>'
+        '<axis xyz="0 1 0"/>{}</joint>'
+    )
+    if kind == "plain":
+        links = part.format("wheel", 2.0, 0.026, 0.05, 0.026)
+    elif kind == "loop":
+        links = "".join(part.format(name, 1.0, 0.013, 0.025, 0.013) for name in ("wheel", "other"))
+        links += joint.format("")
+        feet += (
+            '<loop_joint name="pin" type="revolute"><link1 link="wheel" xyz="0.3 0 0.1"/>'
+            '<link2 link="other" xyz="0.3 0 0.1"/><axis xyz="0 1 0"/></loop_joint>'
+        )
+    else:
+        links = part.format("wheel", 2.0, 0.026, 0.05, 0.026)
+        links += part.format("other", 0.3, 0.002, 0.002, 0.002).replace(
+            "<inertial>", '<inertial><origin xyz="0.1 0 0"/>'
+        )
+        links += joint.format('<dynamics damping="0.02"/>')
+        feet += (
+            '<spring name="leaf" stiffness="40" rest_length="0.15"><link1 link="wheel" '
+            'xyz="0 0 0.2"/><link2 link="other" xyz="0.15 0 0"/></spring>'
+        )
+    return (
+        f'<robot name="rimless">{links}<vi_contact><base type="free"/>{feet}</vi_contact></robot>'
+    )
+
+
+def roll(folder, kind, time_step, duration):
+    path = folder / "wheel.urdf"
+    path.write_text(wheel_text(kind))
+    robot = vc.load_robot(path)
+    down = [9.81 * np.sin(SLOPE), 0.0, -9.81 * np.cos(SLOPE)]
+    sim = vc.Simulator(robot, time_step, down, contact=vc.PlasticContact())
+    q, v = robot.neutral(), np.zeros(robot.nv)
+    q[2], v[0], v[4] = SPOKE, 1.6 * SPOKE, 1.6  # about the lowest foot
+    sim.reset(q, v)
+    return sim.run(duration, lambda state: [0.3] if robot.nu else [])
+
+
+def rolled(count):
+    """Times of the first impacts of the continuous wheel, to 1e-12 s."""
+
+    def motion(_, y):
+        return [y[1], 2.0 * 9.81 * SPOKE * np.sin(y[0] + SLOPE) / RIM_INERTIA]
+
+    def impact(_, y):
+        return y[0] - HALF_ANGLE
+
+    impact.terminal, impact.direction = True, 1
+    kept = (0.05 + 2.0 * SPOKE**2 * np.cos(2.0 * HALF_ANGLE)) / RIM_INERTIA
+    time, y, times = 0.0, np.array([0.0, 1.6]), []
+    for _ in range(count):
+        result = solve_ivp(
+            motion, (time, time + 5.0), y, "DOP853", rtol=1e-13, atol=1e-14, events=impact
+        )
+        time, y = result.t[-1], np.array([-HALF_ANGLE, kept * result.y[1, -1]])
+        times.append(time)
+    return np.array(times)
+
+
+@pytest.mark.parametrize("kind", ["plain", "loop"])
+def test_rimless_wheel_rolls_from_foot_to_foot_at_second_order(tmp_path, kind):
+    """Every landing is off by h^2, not only the first: no support is lost where feet change."""
+    expected = rolled(10)
+    errors = []
+    for time_step in (0.01, 0.005, 0.0025):
+        trajectory = roll(tmp_path, kind, time_step, 4.1)
+        times = [time for time, _ in trajectory.impacts]
+        errors.append(np.abs(times[:10] - expected))
+        feet = [(what.kind, what.name) for what in trajectory.occurrences[:4]]
+        assert feet == [("impact", "1"), ("release", "0"), ("impact", "2"), ("release", "1")]
+        impact = trajectory.ledger.impact
+        assert impact.max() <= 0.0
+        assert np.count_nonzero(impact) == len(times)  # the release is part of the impact
+        # the scheme's own error: 0.3 J per step at h = 1 s, of 20 J
+        assert np.abs(trajectory.ledger.integration).max() < 30.0 * time_step**2
+        assert np.abs(trajectory.ledger.defect).max() < 1e-11  # of 20 J, round-off
+    assert errors[0].max() < 0.6e-3  # of 4 s; 2.5 h^2 for each change of feet at most
+    slopes = np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
+    assert slopes.min() > 1.9
+    assert slopes.max() < 2.1
+
+
+def test_springs_and_motors_change_feet_at_second_order_too(tmp_path):
+    """Against itself: differences between steps h, h/2, h/4, h/8 fall by four."""
+    runs = [roll(tmp_path, "sprung", h, 2.6).impacts[:6] for h in (0.008, 0.004, 0.002, 0.001)]
+    assert [name for _, name in runs[0]] == [name for _, name in runs[-1]] == list("123456")
+    differences = np.diff([[time for time, _ in run] for run in runs], axis=0)
+    slopes = np.log2(np.abs(differences[:-1] / differences[1:]))
+    assert slopes.min() > 1.9
+    assert slopes.max() < 2.1
+
+
+WIDTH, HEIGHT, BLOCK_MASS = 0.2, 0.8, 3.0
+CRITICAL = np.arctan2(WIDTH, HEIGHT)
+
+
+def rock(folder, depth, time_step, duration):
+    """A block on two edges (of depth zero: two points), let go at 0.6 of its critical angle."""
+    own = BLOCK_MASS * (WIDTH**2 + HEIGHT**2) / 12.0
+    corners = [(x, y) for x in (-0.5 * WIDTH, 0.5 * WIDTH) for y in sorted({-depth, depth})]
+    feet = "".join(
+        f'<contact name="{k}" link="block" xyz="{x} {y} {-0.5 * HEIGHT}" radius="0"/>'
+        for k, (x, y) in enumerate(corners)
+    )
+    path = folder / "block.urdf"
+    path.write_text(
+        f'<robot name="block"><link name="block"><inertial><mass value="{BLOCK_MASS}"/><inertia '
+        f'ixx="{own}" ixy="0" ixz="0" iyy="{own}" iyz="0" izz="0.03"/></inertial></link>'
+        f'<vi_contact><base type="free"/>{feet}</vi_contact></robot>'
+    )
+    robot = vc.load_robot(path)
+    sim = vc.Simulator(robot, time_step, contact=vc.PlasticContact())
+    q = robot.neutral()
+    q[3:7] = [0.0, np.sin(0.3 * CRITICAL), 0.0, np.cos(0.3 * CRITICAL)]
+    sim.reset(robot.on_ground(q))
+    return sim.run(duration)
+
+
+def housner(count):
+    """Tops after each impact, of the critical angle: the rate keeps 1 - 3/2 sin^2 of it."""
+    kept, tops, top = 1.0 - 1.5 * np.sin(CRITICAL) ** 2, [], 0.6
+    for _ in range(count):
+        depth = np.cos(CRITICAL * (1.0 - top)) - np.cos(CRITICAL)
+        top = 1.0 - np.arccos(np.cos(CRITICAL) + kept**2 * depth) / CRITICAL
+        tops.append(top)
+    return np.array(tops)
+
+
+def tops_of(trajectory):
+    angle = 2.0 * np.arctan2(trajectory.q[:, 4], trajectory.q[:, 6]) / CRITICAL
+    cuts = np.searchsorted(trajectory.time, sorted({time for time, _ in trajectory.impacts}))
+    return np.array([np.abs(part).max() for part in np.split(angle, cuts)[1:]])
+
+
+@pytest.mark.parametrize("time_step", [0.01, 0.005, 0.001])
+@pytest.mark.parametrize("depth", [0.0, 0.15])
+def test_rocking_block_keeps_what_housner_says(tmp_path, time_step, depth):
+    """Also on edges, where two corners hold together and are let go together."""
+    trajectory = rock(tmp_path, depth, time_step, 2.0)
+    expected = housner(3)
+    assert expected[[0, 2]] == pytest.approx([0.451, 0.281], abs=5e-4)  # known figures
+    # a top may lie between two nodes: by 2 rad/s^2 h^2 / 8, of 0.24 rad; the rest is the scheme's
+    np.testing.assert_allclose(tops_of(trajectory)[:3], expected, atol=2e-4 + 2.0 * time_step**2)
+    assert np.abs(trajectory.ledger.defect).max() < 1e-11  # of 12 J
+    assert np.abs(trajectory.q[:, 1]).max() < 1e-12  # it does not walk sideways
+    for contact in trajectory.contacts.values():
+        assert contact.force[:, 2].min() >= 0.0
+        assert contact.gap.min() > -1e-12
+
+
+def test_rocking_block_comes_to_rest(tmp_path):
+    """Infinitely many impacts in theory: it stands once one takes no more than its weight gives."""
+    trajectory = rock(tmp_path, 0.0, 0.01, 6.0)
+    assert 20 < len(trajectory.impacts) < 60
+    assert np.abs(trajectory.v[-20:]).max() < 1e-12
+    total = trajectory.contacts.total_force[-20:, 2]
+    # multipliers balance forces to the step's tolerance, 1e-10 N s over 10 ms
+    np.testing.assert_allclose(total, BLOCK_MASS * 9.81, atol=1e-7)
 
 
 # ------------------------------------------------------------ elastic
