@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from support import example
 
 import vi_contact as vc
-from vi_contact.errors import ArgumentError, OptionError, ZenoError
+from vi_contact.errors import ArgumentError, OptionError, StepFailedError, ZenoError
 from vi_contact.simulation.replay import save_failure
 
 JUMPER = vc.load_robot("jumper")
@@ -579,13 +579,45 @@ def test_loops_bounce_too():
     assert np.abs(trajectory.ledger.defect).max() < 1e-9
 
 
-def test_resting_on_elastic_ground_is_a_zeno_error_and_the_state_stands():
+def test_resting_on_elastic_ground_is_a_zeno_error_and_the_state_stands(tmp_path):
     sim = vc.Simulator(JUMPER, 0.01, contact=vc.ElasticContact())
     sim.reset(JUMPER.on_ground(JUMPER.neutral()))
     before = sim.state
     with pytest.raises(ZenoError, match="foot.*without end"):
         sim.step()
     assert sim.state is before
+    with pytest.raises(ZenoError):
+        sim.run(0.1)
+    assert sim.state is before
+    trajectory = sim.run(0.1, throw=False)
+    assert trajectory.status is vc.Status.ZENO
+    assert trajectory.time[-1] == sim.state.time == 0.0
+    assert len(trajectory.impacts) > 100
+    assert vc.Status.ZENO is _saved(trajectory, tmp_path).status
+
+
+def _saved(trajectory, folder):
+    trajectory.save(folder / "run.npz")
+    return vc.Trajectory.load(folder / "run.npz")
+
+
+def test_a_step_that_fails_with_events_ends_the_trajectory_before_it():
+    """A wrench that no step can follow, after an impact: what was followed stays."""
+    sim = vc.Simulator(JUMPER, 0.01, contact=vc.ElasticContact(), joint_limits=False)
+    sim.reset(*bent(JUMPER, 0.05))
+
+    def kick(state):
+        return [0.0, 0.0, 0.0, 0.0, 1e7 if state.time > 0.155 else 0.0]
+
+    sim.run(0.15)
+    start = sim.snapshot()
+    trajectory = sim.run(0.1, kick, throw=False)
+    assert trajectory.status not in (vc.Status.CONVERGED, vc.Status.ZENO)
+    assert trajectory.time[-1] == sim.state.time < 0.2
+    assert len(trajectory) >= 1
+    sim.restore(start)
+    with pytest.raises(StepFailedError):
+        sim.run(0.1, kick)
 
 
 # ------------------------------------------------------------ the simulator around it

@@ -11,7 +11,6 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from vi_contact import _core
-from vi_contact.errors import ZenoError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
 from vi_contact.robot.robot import Robot
@@ -121,6 +120,8 @@ class Log:
     """Kinetic energy that changes of velocity at the first node gave: releases, impacts [J]."""
     parts: list[Part] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
+    endless: tuple[str, ...] = ()
+    """Names of events that followed each other without end; the motion ends among them."""
 
     def change_velocity(self, before: State, after: State, impact: bool) -> None:
         """The last node leaves with another velocity than it was reached with."""
@@ -389,7 +390,8 @@ class HybridMotion:
         names: list[str] = []
         while end - node.time > self.shortest and not stop:
             if len(names) > MOST_EVENTS:
-                raise ZenoError(node.time, self.time_step, MOST_EVENTS, names)
+                log.endless, stop = tuple(names), True
+                break
             before = len(log.occurrences)
             node, stop = self._part(node, end, drive, log)
             names += [what.name for what in log.occurrences[before:]]

@@ -68,7 +68,8 @@ class Trajectory(Record):
     residuals: Array
     """(N,) largest momentum residual of each step [N s or N m s]."""
     status: Status
-    """Of the last step tried; the trajectory ends before a step that failed."""
+    """Of the last step tried; the trajectory ends before a step that failed, and with ZENO in the
+    midst of one, where events follow each other without end."""
     wall_time: float
     """Time the simulation took [s]."""
     robot_path: str = ""
