@@ -75,14 +75,16 @@ class ContactLaw(ABC):
 class ElasticContact(ContactLaw):
     """Perfectly elastic and frictionless: an impulse along the normal that keeps the energy.
 
-    After a contact the momentum balance with the impulse and the discrete energy balance (10)
-    hold between the interval that ends there and the one that goes on to the time grid. Tangential
-    momentum is kept. Contacts that touch at once share one balance, in the ratio of impulses that
-    reflects each of their normal velocities.
+    The velocity at the contact is reflected: momentum takes the impulse, and the energy of the node
+    is kept. Tangential momentum is kept, too. Contacts that touch at once share one balance, in the
+    ratio of impulses that reflects each of their normal velocities.
+
+    With balance="interval" the discrete energy balance (10) holds instead, between the interval
+    that ends at the contact and the one that goes on to the time grid.
     """
 
-    balance: str = "interval"
-    """ "interval": the discrete energy (10), as published; "node": the energy of the node."""
+    balance: str = "node"
+    """ "node": the energy of the node; "interval": the discrete energy (10), as published."""
 
     def __post_init__(self) -> None:
         if self.balance not in ("interval", "node"):
@@ -97,7 +99,7 @@ class ElasticContact(ContactLaw):
         end: float,
         drive: Drive,
     ) -> Node:
-        """Finds the impulse for which the discrete energy is that of the interval before."""
+        """Finds the impulse that keeps the energy of the node, or the discrete one (10)."""
         rows = motion.normal_rows(node, contacts)
         approach = rows @ node.state.v
         coming = approach < 0.0
