@@ -23,7 +23,7 @@ def bounce(time_step: float, duration: float) -> vc.Trajectory:
     robot = vc.load_robot("jumper")
     q = robot.neutral()
     q[0] = 0.5 + 0.216 + 0.45  # the slide's coordinate is the height of the hip
-    sim = vc.Simulator(robot, time_step, contact=vc.ElasticContact())
+    sim = vc.Simulator(robot, time_step, contact=vc.ElasticContact("interval"))
     sim.reset(q)
     return sim.run(duration)
 

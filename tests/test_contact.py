@@ -194,3 +194,72 @@ def test_pushed_box_at_a_margin_of_twenty_does_not_creep(tmp_path, time_step):
     for _ in range(round(10.0 / time_step)):
         state = sim.step(wrenches={"body": push})
     assert np.abs(state.q - start.q).max() < 1e-11  # one tolerance, not one per step
+
+
+# ------------------------------------------------------------ forces from the first step on
+@pytest.mark.parametrize(
+    ("law", "solver"), [(None, "newton"), (None, "ipopt"), (vc.PlasticContact(), "newton")]
+)
+def test_a_box_that_rests_shows_its_weight_from_the_first_step_on(tmp_path, time_step, law, solver):
+    sim = vc.Simulator(box(tmp_path), time_step, contact=law, solver=solver)
+    sim.reset(LYING)
+    trajectory = sim.run(10 * time_step)
+    # IPOPT's products of impulse and gap, 1e-9 of the weight times the fall of a step
+    most = 1e-7 if solver == "newton" else 1e-4
+    np.testing.assert_allclose(trajectory.contacts.total_force, 10 * [[0, 0, 2.0 * G]], atol=most)
+    # round-off of m g h by the inertia of its corners; IPOPT's as above
+    assert np.abs(trajectory.v).max() < (1e-13 if solver == "newton" else 1e-8)
+
+
+@both_solvers
+def test_a_box_that_slides_shows_its_friction_from_the_first_step_on(tmp_path, time_step, solver):
+    mu = 0.3
+    sim = vc.Simulator(box(tmp_path), time_step, ground=vc.Ground(friction=mu), solver=solver)
+    sim.reset(LYING, [2.0, 0, 0, 0, 0, 0])
+    trajectory = sim.run(5 * time_step)
+    expected = 2.0 * G * np.array([-mu, 0.0, 1.0])
+    most = 1e-7 if solver == "newton" else 1e-4  # see above
+    np.testing.assert_allclose(trajectory.contacts.total_force, 5 * [expected], atol=most)
+    # the motion is exact from the first step on, as before
+    t = trajectory.time
+    np.testing.assert_allclose(trajectory.q[:, 0], 2.0 * t - 0.5 * mu * G * t**2, atol=1e-8)
+
+
+@pytest.mark.parametrize("law", [None, vc.PlasticContact()])
+def test_events_do_not_change_the_force_of_a_box_that_rests(tmp_path, time_step, law):
+    """Steps of other lengths, and a start in the midst of a run."""
+    done = []
+
+    def begin_again(state):
+        done.append(state.time)
+        return state.q, 0.0 * state.v
+
+    again = vc.Event(lambda state: 1.0 if done else state.time - 3.3 * time_step, begin_again)
+    look = vc.Event(lambda state: state.time - 5.1 * time_step)
+    sim = vc.Simulator(box(tmp_path), time_step, contact=law, events=[again, look])
+    sim.reset(LYING)
+    trajectory = sim.run(8 * time_step)
+    lengths = np.diff(trajectory.time)
+    assert len(lengths) == 11  # eight, two of them cut, and a reset without length
+    force = trajectory.contacts.total_force[lengths > 0.0, 2]
+    np.testing.assert_allclose(force, 2.0 * G, atol=1e-6)  # tolerances over a tenth of a step
+
+
+@pytest.mark.parametrize("law", [None, vc.PlasticContact()])
+def test_an_impact_that_begins_the_motion_counts_once(tmp_path, time_step, law):
+    """Its impulse is that of the step, beside half the weight or all of it."""
+    speed = 3.0 + 20.0 * time_step
+    sim = vc.Simulator(box(tmp_path), time_step, contact=law)
+    sim.reset(LYING, [0, 0, -speed, 0, 0, 0])
+    trajectory = sim.run(5 * time_step)
+    impulse = trajectory.contacts.total_force[:, 2].sum() * time_step
+    given = 2.0 * speed + 2.0 * G * 5 * time_step
+    assert given - 1.01 * G * time_step <= impulse <= given + 1e-9
+
+
+def test_a_box_on_an_obstacle_shows_its_weight_from_the_first_step_on(tmp_path, time_step):
+    table = vc.Obstacle.box((2.0, 2.0, 0.2), position=(0.0, 0.0, -0.1), name="table")
+    sim = vc.Simulator(box(tmp_path), time_step, ground=None, obstacles=[table])
+    sim.reset(LYING)
+    force = sim.run(10 * time_step).contacts["body/table"].force
+    np.testing.assert_allclose(force, 10 * [[0.0, 0.0, 2.0 * G]], atol=1e-6)  # as above

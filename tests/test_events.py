@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import vi_contact as vc
-from vi_contact.errors import ArgumentError, ArrayError, EventError, ZenoError
+from vi_contact.errors import ArgumentError, ArrayError, EventError, StepFailedError, ZenoError
 
 WALKER = vc.load_robot("walker")
 A = np.pi / 6.0  # half the angle between the legs
@@ -106,6 +106,38 @@ def test_infinitely_many_bounces_are_an_error_that_says_so(ball):
         sim.run(2.0)
     assert error.value.time == pytest.approx(3.0 * fall, abs=1e-6)  # 1 + 2 (1/2 + 1/4 + ...)
     assert sim.state.time < error.value.time
+
+
+def test_without_throw_infinitely_many_bounces_end_the_trajectory(ball):
+    """It has every bounce that was followed, and the state is its end."""
+    sim = vc.Simulator(ball, 0.01, events=[vc.Event(height, bounce(0.5), -1, name="bounce")])
+    sim.reset(*at(0.1))
+    trajectory = sim.run(2.0, throw=False)
+    assert trajectory.status is vc.Status.ZENO
+    assert "zeno" in repr(trajectory)
+    fall = np.sqrt(0.2 / GRAVITY)
+    times = np.array([what.time for what in trajectory.occurrences])
+    assert len(times) > 100
+    expected = fall * (3.0 - 4.0 * 0.5 ** np.arange(1, 21))  # 1 + 2 (1/2 + 1/4 + ...)
+    np.testing.assert_allclose(times[:20], expected, atol=1e-9)  # 1e-11 s, left out, by bounce
+    assert trajectory.time[-1] == times[-1] == sim.state.time
+    np.testing.assert_array_equal(trajectory.q[-1], sim.state.q)
+    np.testing.assert_array_equal(trajectory.v[-1], sim.state.v)
+    assert np.abs(trajectory.ledger.defect).max() < 1e-12  # of 2 J
+    assert trajectory.ledger.sum.sum() == pytest.approx(-2.0 * GRAVITY * 0.1, rel=1e-9)
+
+
+def test_a_failure_inside_a_controller_is_not_that_of_the_run(ball):
+    """A second simulator, to look ahead in, may fail: that is the controller's to catch."""
+
+    def looks_ahead(state):
+        raise StepFailedError(0.0, "SINGULAR", 1.0, "elsewhere")
+
+    for events in ((), [vc.Event(height, terminal=True)]):
+        sim = vc.Simulator(ball, 0.01, events=events)
+        sim.reset(*at(1.0))
+        with pytest.raises(StepFailedError, match="elsewhere"):
+            sim.run(0.1, looks_ahead, throw=False)
 
 
 def test_bad_events_are_refused(ball):

@@ -446,8 +446,8 @@ class BodyContacts {
   }
 
   // Whether the set of closed contacts is another than before; writes the memory, and reports
-  // impulses on the first link of each pair, numbered from `first` on.
-  bool commit(bool exact, int first, std::vector<Contacts::Touch>& touches) {
+  // impulses on the first link of each pair, numbered from `first` on. Lengths as in `Contacts`.
+  bool commit(bool exact, double h0, double h, int first, std::vector<Contacts::Touch>& touches) {
     size_t kept = 0;
     std::swap(memory, before_);
     memory.clear();
@@ -463,9 +463,10 @@ class BodyContacts {
       m.anchor1 = anchored ? c.slip.x() : 0.0, m.anchor2 = anchored ? c.slip.y() : 0.0;
       m.sliding = sticks ? 0.0 : 1.0;
       m.mean = c.mean;
-      kept += find(before_, c.f.key) != nullptr;
+      const bool was_closed = find(before_, c.f.key) != nullptr;
+      kept += was_closed;
       const bool slid = !sticks && moved(c).tail<2>().norm() > visible_slip;
-      const Vector3 on_B = c.D.transpose() * c.impulse();
+      const Vector3 on_B = c.over_step(c.D.transpose() * c.impulse(), was_closed, h0, h);
       const Vector3 on_first = c.f.swapped ? on_B : Vector3(-on_B);
       touches.push_back({first + model_.pairs[c.f.pair].name, on_first, slid, c.point});
     }

@@ -312,8 +312,8 @@ class Contacts {
     for (Near& c : near) load(c, factor);
   }
 
-  // What touched in the last step: contact, world impulse, whether it slid; between two links also
-  // the place at the left node.
+  // What touched in the last step: contact, mean force times its length, in world axes, whether it
+  // slid; between two links also the place at the left node.
   struct Touch {
     int index;
     Vector3 impulse;
@@ -336,22 +336,25 @@ class Contacts {
     for (Memory& m : memory) m.n *= factor, m.b1 *= factor, m.b2 *= factor;
   }
 
-  // Whether the set of closed contacts is another than before; writes the memory.
-  bool commit(bool exact) {
+  // Whether the set of closed contacts is another than before; writes the memory. Lengths of the
+  // step before, zero at the start, and of this one.
+  bool commit(bool exact, double h0, double h) {
     bool changed = false;
     for (Near& c : near) {
       Memory& m = memory[c.index];
       const double trial = c.normal.trial(c.R);
       const bool closed = trial > 0.0;
       const bool sticks = closed && c.friction.sticks(c.R, c.mu * trial);
-      changed |= closed != (m.n > 0.0);
+      const bool was_closed = m.n > 0.0;
+      changed |= closed != was_closed;
       m.n = closed ? std::max(c.normal.n, 0.0) : 0.0;
       m.b1 = closed ? c.friction.b.x() : 0.0, m.b2 = closed ? c.friction.b.y() : 0.0;
       const bool anchored = sticks && exact;
       m.anchor1 = anchored ? c.slip.x() : 0.0, m.anchor2 = anchored ? c.slip.y() : 0.0;
       m.sliding = closed && !sticks ? 1.0 : 0.0;
       const bool slid = !sticks && moved(c).tail<2>().norm() > visible_slip;
-      if (closed) touches.push_back({c.index, world_impulse(c), slid});
+      if (!closed) continue;
+      touches.push_back({c.index, c.over_step(world_impulse(c), was_closed, h0, h), slid});
     }
     return changed;
   }

@@ -10,9 +10,13 @@ namespace vi_contact {
 // must not add it up.
 inline constexpr double no_slip = 1e-14;
 
+// A contact that begins the motion no farther from the ground, or from another body, touches [m].
+inline constexpr double touching = 1e-6;
+
 struct ContactState {
   double mu = 0.0;
   double R = 1.0, hard = 1.0;  // masses per time step: for the choice of the state, and when closed
+  bool rests = false;          // on the ground, or on another body, where the motion begins
   Vector2 anchor = Vector2::Zero(), slip = Vector2::Zero();  // slip of the last step, of both
   Unilateral normal;
   Friction friction;
@@ -30,6 +34,12 @@ struct ContactState {
   void set_slip(const Vector2& over_step) {
     slip = over_step + anchor;
     for (int j = 0; j < 2; ++j) friction.d[j] = std::abs(slip[j]) < no_slip ? 0.0 : slip[j];
+  }
+
+  // An impulse at a node is that of half the step before and half this one, lengths h0 and h; of
+  // its mean force, the impulse over this step. A contact that has just closed takes an impact.
+  Vector3 over_step(const Vector3& gamma, bool was_closed, double h0, double h) const {
+    return was_closed || rests ? Vector3(2.0 * h / (h0 + h) * gamma) : gamma;
   }
 
   // Largest error of the laws [m] and the sum of squares of R times them [N s].

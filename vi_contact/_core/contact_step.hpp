@@ -319,9 +319,10 @@ class StepWithLaws {
     Node& node = s_.node_;
     s_.left_friction_ = s_.left_impact_ = s_.left_gap_ = 0.0;
     twists(s_.model_, s_.frames0_, node.v.data(), s_.f_);
-    for (const Contacts::Near& c : laws_.contacts.near) {
+    for (Contacts::Near& c : laws_.contacts.near) {
       const Wrench& xi = s_.f_[c.link];
       const Vector3 u = laws_.contacts.directions() * xi.linear + c.left * xi.angular;
+      c.rests = begins_at_rest(c.gap0, u[0]);
       Vector3 share = Vector3::Zero();
       for (const auto& [index, impulse] : node.contacts) {
         if (index == c.index) share = impulse;
@@ -336,6 +337,7 @@ class StepWithLaws {
     for (BodyContacts::Near& c : laws_.bodies.near) {
       c.mean = s_.inverse_h_ * BodyContacts::moved(c);
       const Vector3 u = BodyContacts::velocity(c, s_.f_);
+      c.rests = begins_at_rest(c.gap0, u[0]);
       book_left_body(c.impulse(), u, c.mean);
       s_.left_gap_ += 0.5 * c.impulse().dot(u - c.mean);
     }
@@ -360,6 +362,13 @@ class StepWithLaws {
   }
 
  private:
+  // Whether a contact touches where the motion begins, and not by an impact: it comes slower than
+  // it falls in half a step.
+  bool begins_at_rest(double gap, double speed) const {
+    const double fall = 0.5 * s_.h_ * std::max(s_.gravity_.norm(), least_gravity);
+    return s_.last_.h == 0.0 && gap <= touching && -speed <= fall;
+  }
+
   // Contacts that turn out to be closed and were not thought of.
   bool add_missed(bool correct) {
     const bool ground =

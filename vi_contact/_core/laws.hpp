@@ -94,10 +94,10 @@ struct Laws {
     bodies.enter_interior(scale);
   }
   // `exact`: what slipped within the tolerance is to be made up for; the interior point leaves
-  // more, on which contacts need not agree.
-  bool commit(bool exact) {
-    const bool contact = contacts.commit(exact), joint = joints.commit();
-    const bool body = bodies.commit(exact, contacts.size(), contacts.touches);
+  // more, on which contacts need not agree. Lengths of the step before and of this one.
+  bool commit(bool exact, double h0, double h) {
+    const bool contact = contacts.commit(exact, h0, h), joint = joints.commit();
+    const bool body = bodies.commit(exact, h0, h, contacts.size(), contacts.touches);
     return contact || joint || body;
   }
   // At a node, by the velocities of the last solution of the tree.

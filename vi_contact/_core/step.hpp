@@ -1115,6 +1115,7 @@ class Stepper {
     }
     remember_feedback();
     if (keep_books) keep_right();
+    const double h_before = last_.h;
     if (with_laws_) {
       last_.kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + most_wrench_work();
       last_.power = conservative_power(frames1_);
@@ -1122,7 +1123,8 @@ class Stepper {
       last_.drives = 0.5 * h_ * torque_;
     }
     predictor_.add(dq_);
-    if (with_laws_ && laws_.commit(method != Method::interior)) predictor_.rescale(1.0);
+    const bool exact = method != Method::interior;
+    if (with_laws_ && laws_.commit(exact, h_before, h_)) predictor_.rescale(1.0);
     part_length_ = h_;
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);

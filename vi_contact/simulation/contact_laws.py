@@ -60,6 +60,12 @@ class ContactLaw(ABC):
         """Where held contacts come off within a part of a step, if they do."""
         return None
 
+    def release_here(
+        self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
+    ) -> Release | None:
+        """Whether a held contact comes off at the node itself; before another one touches there."""
+        return None
+
     def held_at_start(self, motion: HybridMotion, node: Node) -> Sequence[int]:
         """Contacts that are held from the start."""
         return ()
@@ -69,14 +75,16 @@ class ContactLaw(ABC):
 class ElasticContact(ContactLaw):
     """Perfectly elastic and frictionless: an impulse along the normal that keeps the energy.
 
-    After a contact the momentum balance with the impulse and the discrete energy balance (10)
-    hold between the interval that ends there and the one that goes on to the time grid. Tangential
-    momentum is kept. Contacts that touch at once share one balance, in the ratio of impulses that
-    reflects each of their normal velocities.
+    The velocity at the contact is reflected: momentum takes the impulse, and the energy of the node
+    is kept. Tangential momentum is kept, too. Contacts that touch at once share one balance, in the
+    ratio of impulses that reflects each of their normal velocities.
+
+    With balance="interval" the discrete energy balance (10) holds instead, between the interval
+    that ends at the contact and the one that goes on to the time grid.
     """
 
-    balance: str = "interval"
-    """ "interval": the discrete energy (10), as published; "node": the energy of the node."""
+    balance: str = "node"
+    """ "node": the energy of the node; "interval": the discrete energy (10), as published."""
 
     def __post_init__(self) -> None:
         if self.balance not in ("interval", "node"):
@@ -91,7 +99,7 @@ class ElasticContact(ContactLaw):
         end: float,
         drive: Drive,
     ) -> Node:
-        """Finds the impulse for which the discrete energy is that of the interval before."""
+        """Finds the impulse that keeps the energy of the node, or the discrete one (10)."""
         rows = motion.normal_rows(node, contacts)
         approach = rows @ node.state.v
         coming = approach < 0.0
@@ -178,7 +186,7 @@ class PlasticContact(ContactLaw):
         held = motion.holding(node, contacts)
         pulls = {
             hold.contact
-            for hold, rest in zip(held.held, held.rest, strict=True)
+            for hold, rest in zip(held.held, motion.rest(held), strict=True)
             if hold.contact in contacts and rest < 0.0
         }
         if not pulls:
@@ -189,46 +197,56 @@ class PlasticContact(ContactLaw):
         self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
     ) -> Release | None:
         """The release (12) within a part, refined if need be."""
-        if self._pulls(motion, node, part.pushes):
+        if self._pulling(motion, node, part.pushes):
             parts, contact = self._cut(motion, node, part, end, drive)
             return Release(parts, contact, 0)
-        if not self._pulls(motion, part.node, part.node.rest):
+        if not self._pulling(motion, part.node, motion.rest(part.node)):
             return None
         refine = self._bisect if self.refinement == "bisection" else self._subdivide
         return refine(motion, node, part.length, drive)
 
-    def _pulls(self, motion: HybridMotion, node: Node, pushes: Array) -> bool:
+    def release_here(
+        self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
+    ) -> Release | None:
+        """The foot that pulls most at the node already, if one does."""
+        at_node = motion.rest(node)
+        pulling = self._pulling(motion, node, part.pushes)
+        torn = [(at_node[k], node.held[k].contact) for k in pulling if at_node[k] <= 0.0]
+        return Release([], min(torn)[1], 0) if torn else None
+
+    def _pulling(self, motion: HybridMotion, node: Node, pushes: Array) -> list[int]:
+        """Which of the held contacts pull, and may come off."""
         limit = -PULL_TOLERANCE * motion.weight_impulse
-        return any(
-            push < limit and hold.contact not in node.stuck
-            for hold, push in zip(node.held, pushes, strict=True)
-        )
+        return [
+            k
+            for k, hold in enumerate(node.held)
+            if pushes[k] < limit and hold.contact not in node.stuck
+        ]
 
     def _cut(
         self, motion: HybridMotion, node: Node, part: Part, end: float, drive: Drive
     ) -> tuple[list[Part], int]:
         """The shortest step from the node after which a foot that pulls has multiplier zero."""
-        found: list[tuple[float, int]] = []
-        limit = -PULL_TOLERANCE * motion.weight_impulse
-        for k, hold in enumerate(node.held):
-            if part.pushes[k] >= limit or hold.contact in node.stuck:
-                continue
-            if node.rest[k] <= 0.0:  # it pulls at the node already
-                found.append((0.0, hold.contact))
+        found: list[tuple[float, float, int]] = []
+        at_node = motion.rest(node)
+        for k in self._pulling(motion, node, part.pushes):
+            contact = node.held[k].contact
+            if at_node[k] <= 0.0:  # it pulls at the node already: the most pulled one goes first
+                found.append((0.0, float(at_node[k]), contact))
                 continue
 
             def push(h: float, k: int = k) -> float:
                 return float(motion.attempt(node, h, end, drive).pushes[k])
 
-            length = crossing(push, 0.0, part.length, float(node.rest[k]), float(part.pushes[k]))
-            found.append((length, hold.contact))
-        length, contact = min(found)
+            length = crossing(push, 0.0, part.length, float(at_node[k]), float(part.pushes[k]))
+            found.append((length, 0.0, contact))
+        length, _, contact = min(found)
         if length < motion.shortest:
             return [], contact
         return [motion.attempt(node, length, end, drive)], contact
 
-    def _most_pulled(self, node: Node) -> int:
-        pairs = zip(node.rest, (hold.contact for hold in node.held), strict=True)
+    def _most_pulled(self, motion: HybridMotion, node: Node) -> int:
+        pairs = zip(motion.rest(node), (hold.contact for hold in node.held), strict=True)
         return min((rest, contact) for rest, contact in pairs if contact not in node.stuck)[1]
 
     def _bisect(self, motion: HybridMotion, node: Node, length: float, drive: Drive) -> Release:
@@ -237,19 +255,19 @@ class PlasticContact(ContactLaw):
         for k in range(1, self.max_refinements + 1):
             half = 0.5 * length
             first = motion.attempt(node, half, node.time + half, drive)
-            if self._pulls(motion, node, first.pushes):
+            if self._pulling(motion, node, first.pushes):
                 parts, contact = self._cut(motion, node, first, node.time + half, drive)
                 return Release([*done, *parts], contact, k)
-            if not self._pulls(motion, first.node, first.node.rest):
+            if not self._pulling(motion, first.node, motion.rest(first.node)):
                 middle, end = first.node, node.time + length
                 second = motion.attempt(middle, end - middle.time, end, drive)
                 done, node = [*done, first], middle
-                if self._pulls(motion, middle, second.pushes):
+                if self._pulling(motion, middle, second.pushes):
                     parts, contact = self._cut(motion, middle, second, end, drive)
                     return Release([*done, *parts], contact, k)
             length = half
         last = motion.attempt(node, length, node.time + length, drive)
-        return Release([*done, last], self._most_pulled(last.node), self.max_refinements)
+        return Release([*done, last], self._most_pulled(motion, last.node), self.max_refinements)
 
     def _subdivide(self, motion: HybridMotion, node: Node, length: float, drive: Drive) -> Release:
         """The interval in p = 2, 3, ... equal parts."""
@@ -259,11 +277,11 @@ class PlasticContact(ContactLaw):
             for j in range(1, p + 1):
                 end = node.time + length * j / p
                 part = motion.attempt(start, end - start.time, end, drive)
-                if self._pulls(motion, start, part.pushes):
+                if self._pulling(motion, start, part.pushes):
                     parts, contact = self._cut(motion, start, part, end, drive)
                     return Release([*path, *parts], contact, p)
                 path.append(part)
                 start = part.node
-                if self._pulls(motion, start, start.rest):
+                if self._pulling(motion, start, motion.rest(start)):
                     break  # the next release time would lie before this node
-        return Release(path, self._most_pulled(path[-1].node), self.max_refinements + 1)
+        return Release(path, self._most_pulled(motion, path[-1].node), self.max_refinements + 1)

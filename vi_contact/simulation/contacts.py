@@ -24,8 +24,8 @@ class ContactRecord:
     inf where two links were farther apart than their size.
     """
     force: Array
-    """(N, 3) mean force over each step, world axes [N]: of the ground on the robot, or on the first
-    of two links."""
+    """(N, 3) mean force of each step, world axes [N]: of the ground on the robot, or on the first
+    of two links. Over half the step before and half this one, at the start over half this one."""
     sliding: Array
     """(N,) whether it slid in a step."""
 

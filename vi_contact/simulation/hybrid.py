@@ -11,7 +11,6 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from vi_contact import _core
-from vi_contact.errors import ZenoError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
 from vi_contact.robot.robot import Robot
@@ -31,7 +30,7 @@ PROBE = 1e-6
 MOST_RELEASES = 2
 """Of one contact within a time step. Contacts that share a load can let each other go in turns."""
 
-NOTHING, NO_TOUCH = np.zeros(0), np.zeros((0, 5))
+NOTHING, NO_SHARES, NO_TOUCH = np.zeros(0), np.zeros((0, 3)), np.zeros((0, 5))
 
 
 class Hold(NamedTuple):
@@ -66,8 +65,14 @@ class Node(NamedTuple):
 
     state: State
     held: Held = ()
-    rest: Array = NOTHING
-    """(H,) normal impulses that the held contacts take up at the node [N s]; below zero: pull."""
+    shares: Array = NO_SHARES
+    """(H, 3) impulses that the held contacts take up at the node, world axes [N s]."""
+    halves: Array = NO_SHARES
+    """(H, 3) what of these belongs to the half step before; the rest is the impact's."""
+    before: Array = NOTHING
+    """(H,) lengths of that step [s]; zero for contacts held from this node on."""
+    struck: bool = False
+    """Whether contacts touched here, or the motion begins here."""
     stuck: frozenset[int] = frozenset()
     """Contacts that came off again and again in this time step: they stay until it ends."""
     fired: tuple[tuple[int, bool], ...] = ()
@@ -115,6 +120,8 @@ class Log:
     """Kinetic energy that changes of velocity at the first node gave: releases, impacts [J]."""
     parts: list[Part] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
+    endless: tuple[str, ...] = ()
+    """Names of events that followed each other without end; the motion ends among them."""
 
     def change_velocity(self, before: State, after: State, impact: bool) -> None:
         """The last node leaves with another velocity than it was reached with."""
@@ -174,7 +181,7 @@ class HybridMotion:
         """The node at which a motion begins, its contacts held where the law says so."""
         stepper = self.stepper(())
         stepper.reset(q, v)
-        node = Node(self._state(stepper, time))
+        node = Node(self._state(stepper, time), struck=True)
         return self.holding(node, self.law.held_at_start(self, node)) if self.law else node
 
     def _state(self, stepper: _core.Stepper, time: float) -> State:
@@ -186,7 +193,7 @@ class HybridMotion:
         """A node from a stepper that stands at it."""
         state = self._state(stepper, time)
         stepper.get_v(v)
-        return Node(state, held, self._normals(stepper.node_multipliers(), held))
+        return Node(state, held, self._forces(stepper.node_multipliers(), held))
 
     def holding(self, node: Node, contacts: Iterable[int], slips: bool = False) -> Node:
         """The node with more contacts held where they are."""
@@ -199,14 +206,31 @@ class HybridMotion:
         return self._switched(node, (*node.held, *holds))
 
     def _without(self, node: Node, contact: int) -> Node:
-        """The node with a contact let go."""
+        """The node with a contact let go.
+
+        The momentum of a node is that of the robot without contacts: M v = p + G' mu, where mu is
+        what they gave in the half step before. A foot that an impact tears off has given it, so it
+        goes into p. One that comes off by itself does so where its multiplier is zero (12).
+        """
+        [k] = [k for k, hold in enumerate(node.held) if hold.contact == contact]
+        if node.struck and node.halves[k].any():
+            self._place(node)
+            node = self.pushed(node, self._row(contact, node.halves[k]))
         return self._switched(node, tuple(hold for hold in node.held if hold.contact != contact))
 
     def _switched(self, node: Node, held: Held) -> Node:
         stepper = self.stepper(held)
         stepper.set_state(node.state._numbers)
         switched = self._node(stepper, node.time, held, np.empty(self.robot.nv))
-        return switched._replace(stuck=node.stuck)
+        known = dict(zip(node.held, zip(node.halves, node.before, strict=True), strict=True))
+        past = [known.get(hold, (np.zeros(3), 0.0)) for hold in held]
+        halves = np.array([half for half, _ in past]).reshape(-1, 3)
+        return switched._replace(
+            halves=halves if node.struck else switched.shares,
+            before=np.array([length for _, length in past]),
+            stuck=node.stuck,
+            struck=node.struck,
+        )
 
     def pushed(self, node: Node, impulse: Array) -> Node:
         """The node with a generalised impulse (nv,) added to its momentum."""
@@ -263,25 +287,42 @@ class HybridMotion:
 
     def normal_rows(self, node: Node, contacts: Sequence[int]) -> Array:
         """(k, nv): normal velocities of contacts are these rows times v."""
-        model, data = self.robot.model, self.robot.data
-        pin.computeJointJacobians(model, data, node.state.q)
-        rows = []
-        for i in contacts:
-            part = self.contacts[i]
-            jacobian = pin.getJointJacobian(
-                model, data, part.body + 1, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-            )
-            lever = data.oMi[part.body + 1].rotation @ (
-                self.robot.bodies[part.body].com + part.p_BC
-            )
-            rows.append(self.normal @ jacobian[:3] + np.cross(lever, self.normal) @ jacobian[3:])
+        self._place(node)
+        rows = [self._row(i, self.normal) for i in contacts]
         return np.array(rows).reshape(-1, self.robot.nv)
 
-    def _normals(self, multipliers: Array, held: Held) -> Array:
-        return self._forces(multipliers, held) @ self.normal if held else NOTHING
+    def _place(self, node: Node) -> None:
+        pin.computeJointJacobians(self.robot.model, self.robot.data, node.state.q)
+
+    def _row(self, contact: int, direction: Array) -> Array:
+        """(nv,): times v, the velocity of a contact's centre along a direction, where placed."""
+        part, data = self.contacts[contact], self.robot.data
+        jacobian = pin.getJointJacobian(
+            self.robot.model, data, part.body + 1, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        )
+        lever = data.oMi[part.body + 1].rotation @ (self.robot.bodies[part.body].com + part.p_BC)
+        row: Array = direction @ jacobian[:3] + np.cross(lever, direction) @ jacobian[3:]
+        return row
+
+    def rest(self, node: Node) -> Array:
+        """(H,) normal impulses that the held contacts take up at a node [N s]; below zero: pull."""
+        return node.shares @ self.normal
+
+    def _mean_forces(self, node: Node, impulses: Array, length: float) -> Array:
+        """(H, 3) [N], from the impulses (H, 3) at the left node of a step.
+
+        But for what an impact there takes, they act over half the step before and half this one.
+        """
+        impacts = node.shares - node.halves
+        forces = (impulses - impacts) / (0.5 * (node.before + length))[:, None] + impacts / length
+        pulls = forces @ self.normal < 0.0  # after an impact, and comes off at the next node
+        forces[pulls] = impulses[pulls] / length
+        return forces
 
     def _forces(self, multipliers: Array, held: Held) -> Array:
         """(H, 3) impulses on the held contacts, world axes."""
+        if not held:
+            return NO_SHARES
         forces, row = [], self._first_row
         for hold in held:
             force = multipliers[row : row + hold.kind.rows]
@@ -311,7 +352,7 @@ class HybridMotion:
         impulses, kinetic = stepper.multipliers(), stepper.interval_kinetic()
         rows = []
         if node.held:
-            forces = self._forces(impulses, node.held) / length
+            forces = self._mean_forces(node, self._forces(impulses, node.held), length)
             for hold, force in zip(node.held, forces, strict=True):
                 rows.append([hold.contact, *force, float(hold.slips)])
         rows += [[i, *(kick / length), 0.0] for i, kick in node.kicks]
@@ -322,8 +363,9 @@ class HybridMotion:
         if abs(end - time) < self.shortest:
             time = end
         arrived = self._node(stepper, time, node.held, v[1])
+        before = np.full(len(node.held), length)
         return Part(
-            node=arrived._replace(stuck=node.stuck),
+            node=arrived._replace(halves=arrived.shares, before=before, stuck=node.stuck),
             length=length,
             q=q[1],
             v=v[1],
@@ -333,7 +375,7 @@ class HybridMotion:
             counts=counts[0],
             touches=touches,
             report=(*report[:6], len(node.held) if self.law else report[6], report[7]),
-            pushes=self._normals(impulses, node.held),
+            pushes=self._forces(impulses, node.held) @ self.normal,
             kinetic=kinetic,
             potential=potential,
         )
@@ -348,7 +390,8 @@ class HybridMotion:
         names: list[str] = []
         while end - node.time > self.shortest and not stop:
             if len(names) > MOST_EVENTS:
-                raise ZenoError(node.time, self.time_step, MOST_EVENTS, names)
+                log.endless, stop = tuple(names), True
+                break
             before = len(log.occurrences)
             node, stop = self._part(node, end, drive, log)
             names += [what.name for what in log.occurrences[before:]]
@@ -368,12 +411,13 @@ class HybridMotion:
                 break
             # another one is below the ground here, though above it where the step would have ended
             length, touching, firing = self._first_crossing(node, part, end, drive)
+        if node.held and self.law is not None:
+            find = self.law.release if length >= self.shortest else self.law.release_here
+            release = find(self, node, part, end, drive)
+            if release is not None:
+                return self._let_go(node, release, log), False
         led_here = None
         if length >= self.shortest:
-            if node.held and self.law is not None:
-                release = self.law.release(self, node, part, end, drive)
-                if release is not None:
-                    return self._let_go(node, release, log), False
             log.parts.append(part)
             node, led_here = part.node, part
         if touching:
@@ -385,7 +429,7 @@ class HybridMotion:
         log.parts += parts
         last = parts[-1].node if parts else node
         free = self._without(last, contact)
-        log.change_velocity(last.state, free.state, impact=False)
+        log.change_velocity(last.state, free.state, impact=last.struck)
         name = self.contacts[contact].name
         log.occurrences.append(Occurrence(last.time, "release", name, refinements))
         return free
@@ -396,7 +440,7 @@ class HybridMotion:
         near = [
             int(i) for i in np.flatnonzero(self.gaps(node.state) <= GAP_TOLERANCE) if i not in held
         ]
-        after = self.law.touch(self, part, node, near, end, drive)
+        after = self.law.touch(self, part, node._replace(struck=True), near, end, drive)
         log.change_velocity(node.state, after.state, impact=True)
         released = [what.name for what in log.occurrences if what.kind == "release"]
         stuck = {i for i in near if released.count(self.contacts[i].name) >= MOST_RELEASES}

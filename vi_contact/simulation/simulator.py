@@ -31,6 +31,7 @@ from vi_contact.errors import (
     RunningError,
     StepFailedError,
     TimeStepError,
+    ZenoError,
 )
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
@@ -41,7 +42,7 @@ from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
-from vi_contact.simulation.events import Event
+from vi_contact.simulation.events import MOST_EVENTS, Event
 from vi_contact.simulation.hybrid import Drive, HybridMotion, Log
 from vi_contact.simulation.record import ProgressBar, Record, check_room
 from vi_contact.simulation.snapshot import Setting, Snapshot
@@ -472,9 +473,10 @@ class Simulator:
 
         `controller(state)` gives tau (nu,) or a JointCommand for each step; if it has a `reset()`,
         that is called first. A JointCommand in its place holds for the whole run, a StepFunction
-        gives torques as a function of time. With throw=False a step that fails ends the trajectory
-        instead of raising. A terminal event ends it, too. A viewer, as made by vc.view(robot),
-        shows the run in real time or plays it back. Wrenches, as in `step`, act all the time.
+        gives torques as a function of time. With throw=False a step that fails, or events without
+        end, end the trajectory instead of raising, and its status says so; a terminal event ends
+        it, too. A viewer, as made by vc.view(robot), shows the run in real time or plays it back.
+        Wrenches, as in `step`, act all the time.
         """
         self._check_rest("run")
         with self._moving():
@@ -566,10 +568,17 @@ class Simulator:
         return trajectory
 
     def _advance(
-        self, hybrid: HybridMotion, end: float, drive: Drive, wrenches: Array | None = None
+        self,
+        hybrid: HybridMotion,
+        end: float,
+        drive: Drive,
+        wrenches: Array | None,
+        throw: bool = True,
     ) -> tuple[Log, bool]:
         """To the next point of the time grid through all events before it."""
         node, log, stop = hybrid.advance(self._node, end, drive, wrenches)
+        if log.endless and throw:
+            raise ZenoError(node.time, self.time_step, MOST_EVENTS, log.endless)
         self._node, self._state = node, node.state
         if log.parts:
             self._report = log.parts[-1].report
@@ -592,9 +601,9 @@ class Simulator:
             controller.reset()
         status, stop, done = Status.CONVERGED, False, 0
         while done < steps and not stop:
+            end, drive = first.time + (done + 1) * self.time_step, self._drive(controller)
             try:
-                end = first.time + (done + 1) * self.time_step
-                more, stop = self._advance(hybrid, end, self._drive(controller), wrenches)
+                more, stop = self._advance(hybrid, end, drive, wrenches, throw)
             except StepFailedError as error:
                 if throw:
                     raise
@@ -602,6 +611,8 @@ class Simulator:
                 continue
             log.extend(more)
             done += 1
+            if more.endless:
+                status = Status.ZENO
             if shown and done % shown[1] == 0 and more.parts:
                 touches = more.parts[-1].touches
                 rows = np.insert(touches, 0, done - 1.0, axis=1)

@@ -71,7 +71,8 @@ class Trajectory(Record):
     errors: Array
     """(N,) estimate of the error of each step [m or rad], see `StepInfo.error`."""
     status: Status
-    """Of the last step tried; the trajectory ends before a step that failed."""
+    """Of the last step tried; the trajectory ends before a step that failed, and with ZENO in the
+    midst of one, where events follow each other without end."""
     wall_time: float
     """Time the simulation took [s]."""
     robot_path: str = ""

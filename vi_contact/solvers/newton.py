@@ -31,6 +31,8 @@ class Status(IntEnum):
     """A number overflowed or is not a number."""
     INFEASIBLE = 5
     """IPOPT found no point that satisfies the equations of the step."""
+    ZENO = 6
+    """Events followed each other without end within the step."""
 
 
 @dataclass(frozen=True)
