@@ -187,6 +187,12 @@ class Motor:
             return np.inf, 0.0, peak
         return constant * self.voltage / self.resistance, constant**2 / self.resistance, peak
 
+    @property
+    def no_load_speed(self) -> float:
+        """Of the joint, at which full voltage gives no torque; inf without a voltage [rad/s]."""
+        stall, slope, _ = self.limits
+        return stall / slope if slope > 0.0 else np.inf
+
 
 @dataclass(frozen=True)
 class Spring(Record):

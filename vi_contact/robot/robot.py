@@ -36,7 +36,7 @@ from vi_contact.robot.parts import (
     Motor,
     Spring,
 )
-from vi_contact.robot.report import Finding, ImportReport, Outcome
+from vi_contact.robot.report import Finding, ImportReport, Outcome, drive_findings
 from vi_contact.robot.wheels import Wheel, find_wheels
 
 Geometry = Callable[[], "pin.GeometryModel | None"]
@@ -252,6 +252,7 @@ class Robot:
     def report(self) -> ImportReport:
         """What was used, approximated and ignored; `print(robot.report)` is a table."""
         findings = [*self._findings, *self._contacts_and_findings[1], *gyration_findings(self)]
+        findings += drive_findings(self)
         beyond = closure.beyond_limits(self, self._neutral)
         if beyond:
             names = ", ".join(self.joints[k].name for k in beyond)

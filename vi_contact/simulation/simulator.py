@@ -117,8 +117,8 @@ class Simulator:
     inelastic unless it has restitution, with Coulomb friction. Joints stop at their limits and have
     Coulomb friction; joint_limits=False leaves out both.
 
-    A drive without a motor fades to zero over the last tenth before its velocity limit; with a
-    motor, its voltage and current set the limits at the mean speed of each step.
+    A drive fades to zero over the last tenth before its velocity limit; the voltage and current of
+    a motor limit it, too, at the mean speed of each step.
 
     With `contact`, an ElasticContact or PlasticContact, contacts with the ground are event-driven:
     their times are solved for and the law says what happens; friction and restitution of the ground
