@@ -439,10 +439,9 @@ class Simulator:
             raise self._not_ready
         forces = None if wrenches is None else self._check_wrenches(wrenches)
         if self._hybrid is not None:
-            command = self._read_command(tau)
             end = self._state.time + self.time_step
             with self._moving():
-                self._advance(self._hybrid, end, lambda *_: command, forces)
+                self._advance(self._hybrid, end, self._drive(tau), forces)
             return self._state
         torque = self._command(tau)
         report = self._stepper.step(torque, forces)
@@ -532,11 +531,13 @@ class Simulator:
             if callable(controller):
                 count, torque = 1, self._command(controller(self._state))
             elif isinstance(controller, StepFunction):
-                end = first_time + (done + 1) * self.time_step
-                count, torque = 1, self._command(controller.at(end))
+                begin, end = (first_time + k * self.time_step for k in (done, done + 1))
+                value = controller.over(begin, self.time_step, end)
+                count, torque = 1, self._command(value)
             else:
                 most = steps_per_picture or (STEPS_PER_CALL if self.solver == "newton" else 1)
-                count, torque = min(most, steps - done), self._command(controller)
+                moves = isinstance(controller, JointCommand) and controller.moves
+                count, torque = 1 if moves else min(most, steps - done), self._command(controller)
             if torque is not None:
                 record.tau_command[done : done + count] = torque
             finished, report = record.run(self._stepper, done, count, torque, forces)
@@ -611,28 +612,43 @@ class Simulator:
             log,
         )
 
-    def _drive(self, controller: Controller | JointCommand | StepFunction | None) -> Drive:
-        """What the drives are asked for: step functions anew over every part, all else once."""
+    def _drive(
+        self, controller: Controller | ArrayLike | JointCommand | StepFunction | None
+    ) -> Drive:
+        """What the drives are asked for: functions of time anew over every part, all else once."""
         if isinstance(controller, StepFunction):
-            return lambda state, end: self._read_command(controller.at(end))
-        command = self._read_command(
-            controller(self._state) if callable(controller) else controller
-        )
-        return lambda state, end: command
+            return lambda stepper, start, length, end: self._read_command(
+                controller.over(start, length, end), stepper, start, length
+            )
+        given = controller(self._state) if callable(controller) else controller
+        assert self._hybrid is not None
+        stepper = self._hybrid.stepper(self._node.held)
+        once = self._read_command(given, stepper, self._state.time, self.time_step)
+        if isinstance(given, JointCommand) and given.moves:
+            return lambda stepper, start, length, end: given.over(
+                self.robot, stepper, start, length
+            )
+        return lambda *_: once
 
     # ------------------------------------------------------------ arguments
     def _command(self, command: ArrayLike | JointCommand | None) -> Array | None:
         """Checks what is asked of the drives, sets their servos, and returns the torques."""
-        torques, servos = self._read_command(command)
+        torques, servos = self._read_command(
+            command, self._stepper, self._state.time, self.time_step
+        )
         self._stepper.set_servos(servos)
         return torques
 
     def _read_command(
-        self, command: ArrayLike | JointCommand | None
+        self,
+        command: ArrayLike | JointCommand | None,
+        stepper: Stepper,
+        start: float,
+        length: float,
     ) -> tuple[Array | None, Array | None]:
         """Torques (nu,) and servos (nu, 4) that a controller asks for; checked."""
         if isinstance(command, JointCommand):
-            return command.torques(self.robot), command.servos(self.robot)
+            return command.over(self.robot, stepper, start, length)
         return None if command is None else self._check_tau(command), None
 
     def _check_tau(self, tau: ArrayLike) -> Array:
