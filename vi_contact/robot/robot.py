@@ -37,6 +37,7 @@ from vi_contact.robot.parts import (
     Spring,
 )
 from vi_contact.robot.report import Finding, ImportReport, Outcome, drive_findings
+from vi_contact.robot.shapes import MissingMesh
 from vi_contact.robot.wheels import Wheel, find_wheels
 
 Geometry = Callable[[], "pin.GeometryModel | None"]
@@ -78,6 +79,7 @@ class Robot:
         file: str = "",
         path: str = "",
         friction: Mapping[str, float] | None = None,
+        missing: Callable[[], tuple[MissingMesh, ...]] = tuple,
     ) -> None:
         self.name = name
         self.file = file
@@ -98,6 +100,7 @@ class Robot:
         self._collision = collision
         self._visual = visual
         self._late_findings = late_findings
+        self._missing = missing
         self._made = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -144,6 +147,7 @@ class Robot:
             self.file,
             self.path,
             self.friction,
+            self._missing,
         )
 
     # ------------------------------------------------------------ sizes and names
@@ -234,6 +238,11 @@ class Robot:
     @cached_property
     def visual_model(self) -> pin.GeometryModel | None:
         return self._visual()
+
+    @property
+    def missing_meshes(self) -> tuple[MissingMesh, ...]:
+        """Meshes of the file that were not found, and those that could not be read until now."""
+        return self._missing()
 
     @cached_property
     def _contacts_and_findings(self) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
