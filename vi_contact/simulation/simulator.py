@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import math
 import time as clock
@@ -19,6 +20,7 @@ from vi_contact.errors import (
     ArgumentError,
     ArrayError,
     CopyError,
+    ImmutableError,
     JointLimitError,
     LinkNotFoundError,
     ObstacleError,
@@ -31,13 +33,14 @@ from vi_contact.errors import (
     RunningError,
     StepFailedError,
     TimeStepError,
+    nearest,
 )
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
 from vi_contact.robot.maximal import check_array, is_number
 from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.pairs import BodyPairs, SelfCollision, find_pairs
-from vi_contact.robot.parts import WORLD, Array
+from vi_contact.robot.parts import WORLD, Array, read_only, shown
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
@@ -45,7 +48,7 @@ from vi_contact.simulation.events import Event
 from vi_contact.simulation.hybrid import Drive, HybridMotion, Log
 from vi_contact.simulation.record import ProgressBar, Record, check_room
 from vi_contact.simulation.snapshot import Setting, Snapshot
-from vi_contact.simulation.state import State, read_only
+from vi_contact.simulation.state import State
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.simulation.viewing import Viewer
 from vi_contact.solvers.ipopt_options import IpoptOptions
@@ -125,6 +128,9 @@ class Simulator:
     then do not count. `events` end steps where their guards cross zero. Either way the motion comes
     back to the time grid, and trajectories have nodes at the events, too.
 
+    Settings are read once: to assign to one is an error, and to start or run after a change of
+    `robot.model` too. Another simulator with other settings can go on from `snapshot()`.
+
     The same step is solved by the compiled Newton method, or with solver="ipopt" by IPOPT, which
     takes `vc.IpoptOptions`.
     """
@@ -149,6 +155,7 @@ class Simulator:
             )
         if not isinstance(ground, Ground | None):
             raise ArgumentError("ground", ground, "vc.Ground(friction, ...), or None for no ground")
+        robot.check_model()
         self.robot = robot
         self.obstacles = check_obstacles(obstacles)
         self.self_collision = self_collision
@@ -180,11 +187,38 @@ class Simulator:
         self._not_ready: PenetrationError | None = None
         self._has_warned = False
         self._moves = False
+        self._made = True
         try:
             self.reset()
         except PenetrationError as error:  # a fixed robot that reaches into the ground
             self._begin(robot.neutral(), np.zeros(robot.nv), 0.0)
             self._not_ready = error
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name[0] != "_" and "_made" in self.__dict__:
+            raise ImmutableError(self._advice(name, value))
+        object.__setattr__(self, name, value)
+
+    def _advice(self, name: str, value: object) -> str:
+        """What to do instead of assigning to an attribute."""
+        if name in ("state", "info"):
+            return (
+                f"{name} of a simulator cannot be set; sim.reset(q, v) starts from another state, "
+                "sim.restore(snapshot) from one that was kept"
+            )
+        settings = list(inspect.signature(type(self)).parameters)
+        if name not in settings:
+            return f"{name} is no setting of a simulator; {nearest(name, settings)}"
+        given = f"robot, {name}={shown(value)}" if name != "robot" else "robot, ..."
+        then = (
+            ", which can go on from sim.snapshot() by its restore(snapshot)"
+            if name in ("time_step", "gravity", "options", "ground")
+            else ""
+        )
+        return (
+            f"{name} of a simulator cannot be set once it is made; make another one by "
+            f"vc.Simulator({given}){then}"
+        )
 
     def __repr__(self) -> str:
         obstacles = ", ".join(obstacle.name for obstacle in self.obstacles)
@@ -268,6 +302,7 @@ class Simulator:
         step on. A velocity that would open a loop is projected on the loop, as by an impact.
         """
         self._check_rest("reset")
+        self.robot.check_model()
         first_time = check_seconds("the start time", time)
         start, velocity = self._check_start(q, v)
         self._begin(start, velocity, first_time)
@@ -471,6 +506,7 @@ class Simulator:
         shows the run in real time or plays it back. Wrenches, as in `step`, act all the time.
         """
         self._check_rest("run")
+        self.robot.check_model()
         with self._moving():
             return self._run(duration, controller, progress, throw, viewer, wrenches)
 

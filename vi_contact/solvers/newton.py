@@ -13,7 +13,7 @@ from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.drives import drive_limits
 from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.pairs import BodyPairs
-from vi_contact.robot.parts import WORLD, Array, Connection, JointKind
+from vi_contact.robot.parts import WORLD, Array, Connection, JointKind, setting
 from vi_contact.robot.robot import Robot
 
 
@@ -33,6 +33,7 @@ class Status(IntEnum):
     """IPOPT found no point that satisfies the equations of the step."""
 
 
+@setting("options")
 @dataclass(frozen=True)
 class SolverOptions:
     """Tolerances of a step."""
