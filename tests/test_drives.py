@@ -7,6 +7,7 @@ from urdf_text import extension, joint, link, robot, write
 
 import vi_contact as vc
 from vi_contact.mechanics.drives import drive_torque
+from vi_contact.viewer.report import motor_limits
 
 TURNS = '<limit lower="-1e6" upper="1e6" effort="1e6" velocity="1e6"/>'
 HIP = {"kt": 1.73 / 7.0, "R": 0.3, "V": 48.0, "i_max": 30.0, "g": 7.0}
@@ -129,6 +130,9 @@ def test_velocity_and_effort_limits_act_beside_the_motor(tmp_path, effort, comma
         given.extend(trajectory.tau[:, 0])
         twin = [float(drive_torque(both.joints[0], 0, both.motors[0], command, w)) for w in speeds]
         np.testing.assert_allclose(trajectory.tau[:, 0], twin, atol=1e-9, rtol=0.0)
+        low, high = motor_limits(trajectory, both, 0)  # the dashed lines of the page
+        assert (low - 1e-9 <= trajectory.tau[:, 0]).all()
+        assert (trajectory.tau[:, 0] <= high + 1e-9).all()
     # speeds are differences of angles: 1e-16 / 1e-3 rad/s, times 50 N m per 1 rad/s of the band
     np.testing.assert_allclose(given, wanted, atol=1e-9, rtol=0.0)
     top = vc.Simulator(both, h, gravity=(0.0, 0.0, 0.0)).run(1.0, lambda _: np.array([1e3]))

@@ -483,8 +483,9 @@ class Simulator:
         if report[0]:
             self._stepper.set_state(self._state._numbers)
             raise self._failure(report)
-        self._report = report
-        self._state = self._take_state(self._state.time + self.time_step)
+        fields = self.__dict__  # without the check of assignments, once per step
+        fields["_report"] = report
+        fields["_state"] = self._take_state(self._state.time + self.time_step)
         self._look_at_turns()
         return self._state
 
@@ -579,7 +580,7 @@ class Simulator:
             finished, report = record.run(self._stepper, done, count, torque, forces)
             done += finished
             if finished:
-                self._state = self._take_state(first_time + done * self.time_step)
+                self.__dict__["_state"] = self._take_state(first_time + done * self.time_step)
             if bar:
                 bar.show(done)
             due = steps_per_picture and (done % steps_per_picture == 0 or done == steps)
