@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
@@ -12,9 +10,7 @@ import vi_contact as vc
 from vi_contact.robot.closure import closure_rows
 from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import Array
-
-Reference = ArrayLike | Callable[[float], ArrayLike]
-"""(nu,) numbers, one for all, or a function of time [s] that gives them."""
+from vi_contact.simulation.command import Reference
 
 
 class JointPD:
@@ -26,6 +22,9 @@ class JointPD:
     settle within a few.
     q: (nu,) in the order of `robot.actuated_joints`, the neutral configuration if not given. Where
     a single number is given for kp, joints with several coordinates are only damped.
+
+    Functions of time are read where they act in the step, about its middle: a moving reference is
+    followed to second order. Give its speed v with it, or the damping holds back.
 
     gravity_compensation: adds the torques that carry the links against gravity, as if a free base
     were held; what closed loops pass on to the actuated joints is included.
@@ -54,16 +53,19 @@ class JointPD:
         self.gravity = check_array("gravity", gravity, 3) if gravity_compensation else None
 
     def __call__(self, state: vc.State) -> vc.JointCommand:
-        tau = np.broadcast_to(np.asarray(_at(self.tau, state.time)), (self.robot.nu,))
-        if self.gravity is not None:
-            tau = tau + gravity_torques(self.robot, state.q, self.gravity)
-        return vc.JointCommand(
-            tau=tau, q=_at(self.q, state.time), v=_at(self.v, state.time), kp=self.kp, kd=self.kd
-        )
+        return vc.JointCommand(self._feed_forward(state), self.q, self.v, self.kp, self.kd)
 
+    def _feed_forward(self, state: vc.State) -> Reference:
+        gravity = self.gravity
+        if gravity is None:
+            return self.tau
 
-def _at(reference: Reference, time: float) -> ArrayLike:
-    return reference(time) if callable(reference) else reference
+        def torques(time: float) -> Array:
+            given = self.tau(time) if callable(self.tau) else self.tau
+            q = pin.integrate(self.robot.model, state.q, (time - state.time) * state.v)
+            return np.asarray(given) + gravity_torques(self.robot, q, gravity)
+
+        return torques
 
 
 def actuated_positions(robot: vc.Robot, q: ArrayLike) -> Array:

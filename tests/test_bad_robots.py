@@ -1,5 +1,7 @@
 """Each kind of bad input has its own error, which says where and what to do."""
 
+import pickle
+
 import pytest
 from urdf_text import INERTIAL, extension, joint, link, loop_square, pair, robot, write
 
@@ -413,6 +415,49 @@ def test_missing_collision_mesh_costs_contacts_only(tmp_path):
     assert finding.element == "link 'base'/collision"
     with pytest.raises(errors.StrictImportError, match="mesh not found"):
         vc.load_robot(file, strict=True)
+
+
+def test_missing_meshes_are_one_warning_that_says_what_to_try(tmp_path, caplog):
+    both = MESH.format(role="visual") + MESH.format(role="collision")
+    ball = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+    text = robot(
+        link("base", INERTIAL + both), link("arm", INERTIAL + both + ball), link("hand"),
+        joint("h", "base", "arm"), joint("g", "arm", "hand"),
+    )  # fmt: skip
+    loaded = vc.load_robot(write(tmp_path, text))
+    [record] = caplog.records
+    assert (record.name, record.levelname) == ("vi_contact", "WARNING")
+    message = record.getMessage()
+    for words in (
+        "'test'", "4 meshes were not found", "package://nowhere/foot.stl", "package_dirs",
+        "--package-dir", "base has no contact shape and passes through the ground",
+    ):  # fmt: skip
+        assert words in message
+    assert "arm" not in message  # it has the ball
+    assert len(loaded.missing_meshes) == 4
+    assert pickle.loads(pickle.dumps(loaded)).missing_meshes == loaded.missing_meshes
+    assert loaded.with_parts(springs=()).missing_meshes == loaded.missing_meshes
+    _ = loaded.contacts, loaded.report, loaded.visual_model
+    assert len(caplog.records) == 1
+    caplog.clear()
+    vc.load_robot(write(tmp_path, text), contacts="none")
+    assert "through the ground" not in caplog.text
+    declared = extension('<contact name="foot" link="base" xyz="0 0 0" radius="0.1"/>')
+    vc.load_robot(write(tmp_path, text.replace("</robot>", f"{declared}</robot>")))
+    assert "through the ground" not in caplog.text
+    assert len(caplog.records) == 2
+
+
+def test_meshes_that_cannot_be_read_are_one_warning(tmp_path, caplog):
+    (tmp_path / "broken.stl").write_text("no mesh")
+    shape = '<visual><geometry><mesh filename="broken.stl"/></geometry></visual>'
+    loaded = vc.load_robot(write(tmp_path, robot(link("base", INERTIAL + shape))), base="free")
+    assert not caplog.records
+    for _ in range(2):
+        assert loaded.visual_model.ngeoms == 0
+    [record] = caplog.records
+    assert "1 mesh was not found or could not be read" in record.getMessage()
+    assert [mesh.link for mesh in loaded.missing_meshes] == ["base"]
 
 
 def test_strict_lists_every_finding(tmp_path):

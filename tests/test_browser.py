@@ -300,6 +300,32 @@ def test_mesh_that_cannot_be_drawn_leaves_the_others(open_page, tmp_path):
     assert 0.05 < bottom - top < 0.5 and 0.05 < right - left < 0.5  # the box above it
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_say_which_meshes_are_missing(width, open_page, tmp_path):
+    """A quadruped moved away from its package: still, report, and live."""
+    file = tmp_path / "go2.urdf"
+    file.write_text(example("go2.urdf").read_text())
+    robot = vc.load_robot(file, contacts="none")
+    sim = vc.Simulator(robot, ground=None)
+    with vc.view(robot, open_browser=False) as view:
+        run = sim.run(0.05)
+        still = f"file://{save_page(tmp_path / 'robot.html', robot_page(robot))}"
+        report = f"file://{run.to_html(tmp_path / 'run.html')}"
+        for page in (
+            open_page(still, width),
+            open_page(report, width),
+            open_page(view.url, width, offline=False),
+        ):
+            note = page.locator("#notice")
+            words = note.inner_text()
+            count = len(robot.missing_meshes)  # collision shapes would have stood in
+            assert f"{count} meshes were not found" in words and "package_dirs" in words
+            assert "package://" in words
+            inside, frame = note.bounding_box(), page.locator("#frame").bounding_box()
+            assert inside["height"] < 0.5 * frame["height"]  # the robot is to be seen
+            assert inside["y"] + inside["height"] <= frame["y"] + frame["height"] + 0.5
+
+
 def test_light_and_dark(open_page, report):
     light, dark = (open_page(report, scheme=scheme) for scheme in ("light", "dark"))
     sky = np.s_[5:20, 20:200]

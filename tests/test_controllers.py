@@ -58,20 +58,52 @@ def test_gravity_torques_of_a_tree_are_pinocchios(tmp_path):
     np.testing.assert_allclose(mine, expected[robot.actuated_dofs], atol=1e-9)  # least squares
 
 
-def test_moving_reference_with_feed_forward(leg):
-    """Feed-forward of position and speed follows a slow sine to a small part of its size."""
+@pytest.mark.parametrize(
+    ("kp", "kd", "carried"), [(2000.0, 50.0, False), (2000.0, 50.0, True), (200.0, 5.0, True)]
+)
+def test_a_moving_reference_is_followed_to_second_order(leg, kp, kd, carried):
+    """Read at the start of the step it would be followed half a step late: 0.66 rad/s h/2."""
+    hips, slow = leg.actuated_dofs, np.array([2.0, 1.5])
 
     def place(time):
-        return [0.1 * np.sin(2.0 * time)] * 2
+        return 0.33 * np.sin(slow * time)
 
     def speed(time):
-        return [0.2 * np.cos(2.0 * time)] * 2
+        return 0.33 * slow * np.cos(slow * time)
 
-    controller = JointPD(leg, place, speed, kp=2000.0, kd=50.0, gravity_compensation=True)
-    trajectory = hanging(leg).run(2.0, controller)
-    late = trajectory.time > 0.5
-    error = trajectory.q[late][:, leg.actuated_dofs] - np.transpose(place(trajectory.time[late]))
-    assert np.abs(error).max() < 2e-3  # half a step of delay at 0.2 rad/s is 1e-3 rad
+    ends, errors = [], []
+    for h in (0.01, 0.005, 0.0025, 0.00125):
+        pd = JointPD(leg, place, speed, kp=kp, kd=kd, gravity_compensation=carried)
+        smooth = vc.Simulator(leg, h, ground=None, joint_limits=False)  # no Coulomb friction
+        trajectory = smooth.run(2.0, pd)
+        late = trajectory.time > 1.0
+        error = trajectory.q[late][:, hips] - [place(time) for time in trajectory.time[late]]
+        ends.append(trajectory.q[-1])
+        errors.append(np.abs(error).max())
+    changes = np.abs(np.diff(ends, axis=0)).max(axis=1)
+    np.testing.assert_allclose(np.log2(changes[:-1] / changes[1:]), 2.0, atol=0.15)
+    # what the step adds to that of inertia and weight: 1.7e-5 rad; half a step would be 3.3e-3
+    assert abs(errors[0] - errors[-1]) < 2e-5
+    if carried:
+        assert errors[0] < (3e-5 if kp == 2000.0 else 1.5e-4)  # what inertia takes: J w^2 / kp
+
+
+def test_a_stiff_servo_reads_its_reference_where_it_acts(leg):
+    """At h = 0.01 s these lean: the angle is read at 0.85 of the step."""
+    hips = leg.actuated_dofs
+
+    def place(time):
+        return 0.33 * np.sin([2.0 * time] * 2)
+
+    pd = JointPD(leg, place, lambda time: 0.66 * np.cos([2.0 * time] * 2), kp=1e5, kd=300.0,
+                 gravity_compensation=True)  # fmt: skip
+    sim = hanging(leg)
+    trajectory = sim.run(2.0, pd)
+    np.testing.assert_array_equal(sim._stepper.feedback(0.01)[hips, 0], 0.85)
+    late = trajectory.time > 1.0
+    error = trajectory.q[late][:, hips] - [place(time) for time in trajectory.time[late]]
+    # (1 - alpha) alpha h^2 / 2 of the acceleration of 1.3 rad/s2; 3e-3 were it read at the start
+    assert np.abs(error).max() < 1e-5
 
 
 def test_torque_is_added(leg):

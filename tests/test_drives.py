@@ -6,6 +6,8 @@ from motion import chain_urdf
 from urdf_text import extension, joint, link, robot, write
 
 import vi_contact as vc
+from vi_contact.mechanics.drives import drive_torque
+from vi_contact.viewer.report import motor_limits
 
 TURNS = '<limit lower="-1e6" upper="1e6" effort="1e6" velocity="1e6"/>'
 HIP = {"kt": 1.73 / 7.0, "R": 0.3, "V": 48.0, "i_max": 30.0, "g": 7.0}
@@ -101,6 +103,84 @@ def test_velocity_limit_takes_the_driving_torque_away_but_not_the_braking(tmp_pa
     assert speeds[-1] == pytest.approx(3.0, rel=1e-3)
     braking = sim.run(0.01, lambda _: np.array([-5.0]))
     assert braking.tau[0, 0] == pytest.approx(-5.0)
+
+
+def geared(tmp_path, velocity="1e6", effort="1e6", motor=MOTOR):
+    turns = f'<limit lower="-1e6" upper="1e6" effort="{effort}" velocity="{velocity}"/>'
+    text = robot(link("world", ""), link("wheel"), joint("hinge", "world", "wheel", limit=turns))
+    text = text.replace("</robot>", f"{motor}</robot>")
+    return vc.load_robot(write(tmp_path, text), contacts="none")
+
+
+@pytest.mark.parametrize("effort", [1e6, 20.0])
+@pytest.mark.parametrize("command", [1e3, -1e3, 12.0], ids=["push", "pull", "gently"])
+def test_velocity_and_effort_limits_act_beside_the_motor(tmp_path, effort, command):
+    """The motor's line, no more than the effort, faded where it drives near the limit of 10."""
+    both = geared(tmp_path, velocity=10.0, effort=effort)
+    wanted, given, h = [], [], 0.001
+    for start in np.linspace(-35.0, 35.0, 57):
+        sim = vc.Simulator(both, h, gravity=(0.0, 0.0, 0.0))
+        sim.reset(v=[start])
+        trajectory = sim.run(5 * h, lambda _: np.array([command]))
+        speeds = np.diff(trajectory.q[:, 0]) / h
+        cut = np.clip(command, -effort, effort)
+        torque = np.clip(cut, *[np.clip(end, -effort, effort) for end in envelope(speeds)])
+        left = np.clip((10.0 - np.sign(torque) * speeds) / 1.0, 0.0, 1.0)
+        wanted.extend(torque * left)
+        given.extend(trajectory.tau[:, 0])
+        twin = [float(drive_torque(both.joints[0], 0, both.motors[0], command, w)) for w in speeds]
+        np.testing.assert_allclose(trajectory.tau[:, 0], twin, atol=1e-9, rtol=0.0)
+        low, high = motor_limits(trajectory, both, 0)  # the dashed lines of the page
+        assert (low - 1e-9 <= trajectory.tau[:, 0]).all()
+        assert (trajectory.tau[:, 0] <= high + 1e-9).all()
+    # speeds are differences of angles: 1e-16 / 1e-3 rad/s, times 50 N m per 1 rad/s of the band
+    np.testing.assert_allclose(given, wanted, atol=1e-9, rtol=0.0)
+    top = vc.Simulator(both, h, gravity=(0.0, 0.0, 0.0)).run(1.0, lambda _: np.array([1e3]))
+    # not the motor's 27.7 rad/s; the fade ends exponentially, in 0.15 kg m2 / 20 N m s
+    assert np.diff(top.q[-2:, 0]) / h == pytest.approx(10.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("velocity", ["27.745664739884393", "27.7", "40"])
+def test_a_velocity_limit_at_the_no_load_speed_adds_nothing(rotor, tmp_path, velocity):
+    """It is where the motor's line ends, as in the bundled robots: no second fade, bit for bit."""
+    runs = [
+        vc.Simulator(r, 0.01, gravity=(0.0, 0.0, 0.0)).run(1.0, lambda _: np.array([1e3])).q
+        for r in (rotor, geared(tmp_path, velocity))
+    ]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_ipopt_knows_both_limits_of_a_motor(tmp_path):
+    both = geared(tmp_path, velocity=10.0, effort=20.0)
+    ends = []
+    for solver in ("newton", "ipopt"):
+        sim = vc.Simulator(both, 0.01, gravity=(0.0, 0.0, 0.0), solver=solver, ground=None)
+        sim.reset(v=[8.0])
+        ends.append(sim.run(0.1, vc.JointCommand(tau=100.0)).tau)
+    assert ends[0][0, 0] == pytest.approx(20.0)
+    assert ends[0][-1, 0] < 15.0
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-6)  # IPOPT's tolerance is 1e-9 of momenta
+
+
+def test_report_says_what_limits_a_motor(tmp_path):
+    def row(loaded):
+        table = str(loaded.report).split("Motors")[1].split("\n")
+        return table[3].split()[-6:], [f.message for f in loaded.report.checks]
+
+    numbers, checks = row(geared(tmp_path))
+    assert numbers[1:] == ["27.75", "51.9", "current", "27.75", "voltage"]
+    assert not any("<limit> holds" in message for message in checks)
+    strong = geared(tmp_path, 10.0, 51.9, MOTOR.replace('gear_ratio="7"', 'gear_ratio="15"'))
+    numbers, checks = row(strong)
+    assert "111.2" not in numbers and "51.9" in numbers  # what acts
+    [message] = [message for message in checks if "<limit> holds" in message]
+    for word in ("effort to 51.9", "could give 111.2", "velocity to 10", "could turn at 12.95"):
+        assert word in message
+    sim = vc.Simulator(strong, 0.001, gravity=(0.0, 0.0, 0.0))
+    assert sim.run(0.001, lambda _: np.array([1e3])).tau[0, 0] == pytest.approx(51.9)
+    weak = geared(tmp_path, motor=MOTOR.replace('voltage="48"', 'voltage="5"'))
+    numbers, _ = row(weak)
+    assert numbers[-5:-2] == ["2.89", "28.83", "voltage"]  # 7 kt V / R, below the current's
 
 
 def test_joint_damping_decays_exponentially_and_may_be_stiff(tmp_path):

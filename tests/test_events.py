@@ -282,3 +282,54 @@ def test_without_friction_momentum_and_energy_stay(tmp_path):
         assert np.abs(momentum - momentum[0]).max() < 1e-11  # round-off of hundreds of steps
         assert np.ptp(trajectory.energy[stride]) < 2e-3  # of 20 J, falls with h^2
     assert not trajectory.ledger.damping.any()
+
+
+# ------------------------------------------------------------ functions of time
+def push(time):
+    """Smooth, on the jumper's slide and knee."""
+    return np.array([200.0 * np.sin(9.0 * time), 0.0, 0.0, 0.0, 2.0 * np.cos(7.0 * time)])
+
+
+SERVO = {"v": 0.0, "kp": [0.0, 0.0, 0.0, 0.0, 8.0], "kd": 0.5}
+
+
+@pytest.mark.parametrize("crossings", [0, 1], ids=["plain", "an event"])
+@pytest.mark.parametrize(
+    ("drive", "order"),
+    [
+        (vc.StepFunction(push), 1.0),
+        (vc.StepFunction(push, at="middle"), 2.0),
+        (vc.JointCommand(tau=push), 2.0),
+        (vc.JointCommand(q=lambda time: 0.1 * push(time), **SERVO), 2.0),
+    ],
+    ids=["end", "middle", "torque", "reference"],
+)
+def test_order_of_drives_that_are_functions_of_time(drive, order, crossings):
+    """An event on the way cuts a step wherever it happens."""
+    jumper = vc.load_robot("jumper")
+    low = vc.Event(lambda state: state.q[0] + 0.05, name="low")
+    ends = []
+    for steps in (40, 80, 160, 320):
+        sim = vc.Simulator(jumper, 0.4 / steps, ground=None, events=[low] * crossings)
+        sim.reset(jumper.neutral())
+        trajectory = sim.run(0.4, drive)
+        assert len(trajectory.occurrences) == crossings
+        ends.append(trajectory.q[-1])
+    changes = np.abs(np.diff(ends, axis=0)).max(axis=1)
+    np.testing.assert_allclose(np.log2(changes[:-1] / changes[1:]), order, atol=0.15)
+
+
+def test_step_functions_are_read_at_the_end_or_the_middle():
+    seen = []
+
+    def nothing(time):
+        seen.append(time)
+        return np.zeros(5)
+
+    sim = vc.Simulator(vc.load_robot("jumper"), 0.01, ground=None)
+    for at in ("end", "middle"):
+        sim.reset()
+        sim.run(0.03, vc.StepFunction(nothing, at=at))
+    np.testing.assert_allclose(seen, [0.01, 0.02, 0.03, 0.005, 0.015, 0.025], atol=1e-15)
+    with pytest.raises(vc.errors.ArgumentError, match="'end' or 'middle'"):
+        vc.StepFunction(nothing, at="start")

@@ -3,6 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from support import example
 from urdf_text import INERTIAL, extension, joint, link, robot, write
 
 import vi_contact as vc
@@ -89,3 +90,57 @@ def test_small_parts_keep_their_inertia(tmp_path):
     body = INERTIAL.replace('"0.1"', '"1e-14"').replace('mass value="1"', 'mass value="1e-6"')
     loaded = load(tmp_path, robot(link("base"), link("arm", body), joint("j", "base", "arm")))
     assert loaded.bodies[0].inertia[0, 0] == 1e-14
+
+
+def shares(model, q):
+    """(nv,) a coordinate's inertia with all others free to follow, by that with them locked."""
+    model = model.copy()
+    model.gravity = pin.Motion.Zero()
+    zero, unit = np.zeros(model.nv), np.eye(model.nv)
+    M = np.array([pin.rnea(model, model.createData(), q, zero, a) for a in unit])
+    return 1.0 / (np.linalg.inv(M).diagonal() * M.diagonal())
+
+
+@pytest.mark.parametrize("turn", [0.0, 1e-5, -1.3], ids=["singular", "nearly", "elsewhere"])
+def test_point_mass_on_two_hinges_has_inertia_in_the_neutral_configuration(tmp_path, turn):
+    """Both hinges move it the same way there, as in iCub's neck; elsewhere they do not."""
+    head = POINT.replace("<mass", f'<origin xyz="{np.cos(turn)} {np.sin(turn)} 1"/><mass')
+    text = chain("revolute", ["1 0 0", "0 0 1"], middle=POINT, last=head)
+    loaded = load(tmp_path, text)
+    # the least that the head of 1 kg can have is 4e-4 kg m2, beside 1 kg m2 locked
+    assert shares(loaded.model, loaded.neutral()).min() > 1e-4
+    assert len(loaded.report.strict_findings) == (0 if turn == -1.3 else 2)
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_almost_no_inertia_is_none(tmp_path, kind):
+    """A link of a picogram between two joints along the same axis; scaling changes nothing."""
+    for scale in (1e-3, 1.0, 1e3):
+        speck = f'<inertial><mass value="{1e-12 * scale}"/><inertia ixx="{1e-12 * scale}" ' \
+            f'iyy="{1e-12 * scale}" izz="{1e-12 * scale}"/></inertial>'  # fmt: skip
+        whole = INERTIAL.replace('"0.1"', f'"{0.1 * scale}"').replace('"1"', f'"{scale}"')
+        loaded = load(tmp_path, chain(kind, ["0 1 0"] * 2, middle=speck, last=whole))
+        assert shares(loaded.model, loaded.neutral()).min() > 1e-7
+        assert len(loaded.report.strict_findings) == 2
+
+
+def test_small_links_between_hinges_are_left_alone(tmp_path):
+    """A link of 10 mg and 1e-9 kg m2 before one of 1 kg is light, but physics."""
+    light = INERTIAL.replace('"0.1"', '"1e-8"').replace('mass value="1"', 'mass value="1e-5"')
+    loaded = load(tmp_path, chain("revolute", ["0 1 0"] * 2, middle=light))
+    assert not loaded.report.strict_findings
+
+
+@pytest.mark.parametrize("base", ["free", "fixed"])
+def test_icub_moves_sanely_from_its_neutral_configuration(base):
+    """0.01 N m for 0.1 s on any joint; without inertia in its head it reached 6e4 rad/s."""
+    icub = vc.load_robot(example("icub.urdf"), base=base, contacts="none")
+    for k in range(icub.nu):
+        sim = vc.Simulator(icub, gravity=(0.0, 0.0, 0.0), ground=None, joint_limits=False)
+        sim.reset(pin.neutral(icub.model))
+        torque = 0.01 * np.eye(icub.nu)[k]
+        end = sim.run(0.1, lambda _, torque=torque: torque)
+        # 1e-3 N m s against 1e-4 kg m2, the least of its joints; damping makes it 0.02
+        assert np.abs(end.v).max() < 10.0
+    lines = " ".join(str(finding) for finding in icub.report.strict_findings)
+    assert "neck_roll" in lines and "neck_yaw" in lines

@@ -1,9 +1,12 @@
 """The simulator's contract: states, snapshots, runs, trajectories, rollouts."""
 
 import dataclasses
+import inspect
+import pickle
 import time as clock
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from motion import bare, example_robot, random_state, robot_of
 
@@ -56,6 +59,149 @@ def test_states_are_immutable_and_stay_what_they_were(hopper):
     for name in ("time", "q", "energy", "comment"):
         with pytest.raises(vc.errors.ImmutableError, match=rf"{name} cannot be set.*sim\.reset"):
             setattr(state, name, 1.0)
+
+
+SETTINGS = {
+    "time_step": (0.001, r"vc\.Simulator\(robot, time_step=0\.001\).*snapshot"),
+    "gravity": ((0.0, 0.0, -1.6), r"gravity=\(0\.0, 0\.0, -1\.6\)"),
+    "ground": (None, "ground=None"),
+    "options": (vc.SolverOptions(max_iterations=5), r"vc\.Simulator\(robot, options="),
+    "joint_limits": (False, "joint_limits=False"),
+    "solver": ("ipopt", "solver='ipopt'"),
+    "contact": (vc.PlasticContact(), "contact="),
+    "events": ((), "events="),
+    "obstacles": ((), "obstacles="),
+    "self_collision": (True, "self_collision=True"),
+    "robot": (None, r"vc\.Simulator\(robot, \.\.\.\)"),
+    "state": (None, r"sim\.reset\(q, v\)"),
+    "info": (None, r"sim\.reset"),
+    "timestep": (0.001, "did you mean 'time_step'"),
+    "body_pairs": (None, "known: .*obstacles"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_a_simulator_cannot_be_set(hopper, name):
+    """A free fall of a second at `sim.time_step = 0.001` once went 490 m."""
+    sim = start(hopper)
+    value, advice = SETTINGS[name]
+    before = getattr(sim, name, None)
+    with pytest.raises(vc.errors.ImmutableError, match=advice) as caught:
+        setattr(sim, name, value)
+    assert isinstance(caught.value, AttributeError)
+    assert repr(getattr(sim, name, None)) == repr(before)
+
+
+def test_every_setting_of_a_simulator_is_in_that_list():
+    names = inspect.signature(vc.Simulator).parameters
+    assert set(names) <= set(SETTINGS)
+
+
+def arrays_of(thing, seen):
+    """Every array that hangs on a robot's or simulator's public attributes."""
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, tuple):
+        for item in thing:
+            yield from arrays_of(item, seen)
+    elif type(thing).__module__.startswith("vi_contact") and id(thing) not in seen:
+        seen.add(id(thing))
+        for name in dir(thing):
+            if name[0] != "_" and not callable(value := getattr(thing, name)):
+                yield from arrays_of(value, seen)
+
+
+@pytest.mark.parametrize("name", ["fly_hopper_wheels", "jumper_free"])
+def test_arrays_of_robots_simulators_and_states_are_read_only(name):
+    robot = vc.load_robot(name)
+    sim = vc.Simulator(robot)
+    sim.reset(robot.on_ground(robot.neutral()))
+    for thing in (sim, pickle.loads(pickle.dumps(robot))):
+        found = list(arrays_of(thing, set()))
+        assert len(found) > 50
+        assert not any(array.flags.writeable for array in found)
+    with pytest.raises(TypeError):
+        robot.friction["foot"] = 2.0
+
+
+def test_what_settings_are_made_of_cannot_be_set():
+    hopper = vc.load_robot("fly_hopper")
+    sim = vc.Simulator(
+        hopper, ground=vc.Ground(normal=[0.0, 0.0, 2.0]), contact=vc.ElasticContact()
+    )
+    assert sim.ground.normal == (0.0, 0.0, 2.0)  # no list, which could be changed
+    obstacle = vc.Obstacle.sphere(0.1)
+    for thing, name, advice in (
+        (sim.options, "max_iterations", r"dataclasses\.replace\(sim\.options, max_iterations=7\)"),
+        (vc.IpoptOptions(), "tolerance", r"replace\(sim\.options, tolerance=7\)"),
+        (sim.ground, "friction", r"ground=dataclasses\.replace\(sim\.ground, friction=7\)"),
+        (sim.contact, "balance", "contact=dataclasses"),
+        (vc.Event(len), "direction", "events="),
+        (obstacle, "friction", "obstacles="),
+        (hopper.joints[1], "damping", r"vc\.from_pinocchio"),
+        (hopper.bodies[1], "mass", r"vc\.from_pinocchio"),
+        (hopper.contacts[0], "radius", r"vc\.from_pinocchio"),
+        (hopper.motors[0], "gear_ratio", r"replace\(part, gear_ratio=7\).*with_parts"),
+        (hopper.loops[0], "kind", "with_parts"),
+    ):
+        with pytest.raises(vc.errors.ImmutableError, match=f"{name} cannot be set.*{advice}"):
+            setattr(thing, name, 7)
+        with pytest.raises(vc.errors.ImmutableError):
+            delattr(thing, name)
+        assert pickle.loads(pickle.dumps(thing)) is not None
+    assert dataclasses.replace(sim.ground, friction=0.1).friction == 0.1
+
+
+CHANGES = {
+    "inertia of 'hip'": lambda model: setattr(model.inertias[2], "mass", 50.0),
+    "placement of 'hip'": lambda model: model.jointPlacements[2].translation.__setitem__(0, 1.0),
+    "position limits of 'knee'": lambda model: model.upperPositionLimit.__setitem__(-1, 0.1),
+    "effort limits of 'knee'": lambda model: model.upperEffortLimit.__setitem__(-1, 0.1),
+    "velocity limits of 'knee'": lambda model: model.upperVelocityLimit.__setitem__(-1, 0.1),
+    "damping of 'knee'": lambda model: model.damping.__setitem__(-1, 0.1),
+    "friction of 'knee'": lambda model: model.upperDryFrictionLimit.__setitem__(-1, 0.1),
+    "armature of 'knee'": lambda model: model.armature.__setitem__(-1, 0.1),
+    "damping of 'root_joint', 'hip', 'knee'": lambda model: model.damping.fill(0.1),
+    r"vc.Simulator\(robot, gravity": lambda model: setattr(model.gravity, "linear", np.ones(3)),
+    "its joints": lambda model: model.addJoint(
+        1, pin.JointModelRX(), pin.SE3.Identity(), "another"
+    ),
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_a_change_of_the_model_after_loading_is_an_error_that_names_it(words):
+    robot = vc.load_robot("jumper_free")
+    sim = vc.Simulator(robot)
+    CHANGES[words](robot.model)
+    state = sim.state
+    for call in (
+        sim.reset,
+        lambda: sim.run(0.1),
+        lambda: vc.Simulator(robot),
+        lambda: vc.rollout(robot, 0.01, robot.neutral(), None, np.zeros((1, robot.nu))),
+        lambda: robot.report,
+        lambda: robot.with_parts(springs=()),
+        lambda: pickle.dumps(robot),
+    ):
+        with pytest.raises(vc.errors.ModelChangedError, match=words) as caught:
+            call()
+        assert "vc.from_pinocchio(model" in str(caught.value)
+    assert sim.state is state
+
+
+def test_a_changed_model_makes_another_robot():
+    """As the error says; what moves nothing, frames and named configurations, may be added."""
+    robot = vc.load_robot("jumper_free")
+    robot.model.addFrame(pin.Frame("tool", 1, 0, pin.SE3.Identity(), pin.FrameType.OP_FRAME), False)
+    robot.model.referenceConfigurations["up"] = robot.neutral()
+    vc.Simulator(robot).run(0.05)
+    model = robot.model.copy()
+    model.inertias[2].mass = 50.0
+    heavy = vc.from_pinocchio(model, robot.collision_model, robot.visual_model)
+    assert heavy.mass == pytest.approx(robot.mass + 50.0 - robot.bodies[1].mass)
+    for each in (heavy, robot):
+        vc.Simulator(each, ground=None).run(0.05)
 
 
 def test_robots_are_immutable(hopper):

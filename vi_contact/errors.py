@@ -172,7 +172,20 @@ class StrictImportError(RobotFileError):
 
 # ---------------------------------------------------------------- robots
 class ImmutableError(ViContactError, AttributeError):
-    """A robot or state that somebody tried to change."""
+    """A setting of a robot, state or simulator that somebody tried to change."""
+
+
+class ModelChangedError(ViContactError):
+    """A `robot.model` that was changed after the robot was made; `changes` says what."""
+
+    def __init__(self, robot: str, changes: Sequence[str]) -> None:
+        self.changes = tuple(changes)
+        super().__init__(
+            f"robot '{robot}': robot.model was changed after loading ({'; '.join(changes)}), of "
+            "which the robot knows nothing. Change a copy before a robot is made of it: "
+            "model = robot.model.copy(), then vc.from_pinocchio(model, robot.collision_model, "
+            "robot.visual_model); loops, motors and springs go on by its with_parts(...)"
+        )
 
 
 class UnsupportedJointError(ViContactError):

@@ -7,7 +7,7 @@
 
 namespace vi_contact {
 
-// Where a plain URDF drive begins to fade: at this fraction of the velocity limit.
+// Where a drive begins to fade: at this fraction of the velocity limit.
 inline constexpr double fade_start = 0.9;
 
 struct DriveTorque {
@@ -26,8 +26,9 @@ struct Servo {
 // The torque of a drive at the mean joint speed of the step, when `command` is asked for.
 //
 // Motor: at rotor speed w the voltage allows (+-V kt - kt^2 w) / R and the current kt i_max; at
-// the joint that is +-stall - slope speed, cut to +-peak. Without a motor, a velocity limit takes
-// the driving torque to zero, linearly over the last tenth before the limit; braking is free.
+// the joint that is +-stall - slope speed, cut to +-peak. With or without a motor, a velocity limit
+// takes what is left of a driving torque to zero, linearly over the last tenth before the limit;
+// braking is free.
 inline DriveTorque drive_torque(const Drive& drive, double command, double speed) {
   double torque = std::clamp(command, -drive.effort, drive.effort);
   double slope = 0.0, gain = torque == command ? 1.0 : 0.0;
@@ -39,14 +40,15 @@ inline DriveTorque drive_torque(const Drive& drive, double command, double speed
     if (std::abs(torque) > drive.peak) {
       torque = std::copysign(drive.peak, torque), slope = gain = 0.0;
     }
-  } else if (drive.velocity < infinity) {
+  }
+  if (drive.velocity < infinity) {
     const double driving = torque > 0.0 ? speed : -speed;
     const double band = (1.0 - fade_start) * drive.velocity;
     if (driving > drive.velocity) {
-      torque = gain = 0.0;
+      torque = slope = gain = 0.0;
     } else if (driving > fade_start * drive.velocity) {
-      slope = -std::abs(torque) / band;
       const double left = (drive.velocity - driving) / band;
+      slope = slope * left - std::abs(torque) / band;
       torque *= left, gain *= left;
     }
   }

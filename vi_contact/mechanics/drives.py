@@ -6,22 +6,21 @@ import casadi as ca
 import numpy as np
 
 from vi_contact.mechanics.rotations import Expression
+from vi_contact.robot.drives import drive_limits
 from vi_contact.robot.parts import Joint, Motor
 
 FADE_START = 0.9
-"""A drive without a motor fades from this fraction of its velocity limit on."""
+"""A drive fades from this fraction of its velocity limit on."""
 
 
 def drive_torque(
     joint: Joint, k: int, motor: Motor | None, command: Expression, speed: Expression
 ) -> Expression:
     """Torque of coordinate k of a joint at the mean speed of the step, when `command` is asked."""
-    torque = _within(command, -joint.effort[k], joint.effort[k])
-    if motor is not None:
-        stall, slope, peak = motor.limits
-        torque = _within(torque, -stall - slope * speed, stall - slope * speed, stall)
-        return _within(torque, -peak, peak)
-    top = joint.velocity[k]
+    effort, top, stall, slope, peak = drive_limits(joint, k, motor)
+    torque = _within(command, -effort, effort)
+    torque = _within(torque, -stall - slope * speed, stall - slope * speed, stall)
+    torque = _within(torque, -peak, peak)
     if not np.isfinite(top):
         return torque
     driving = ca.if_else(torque > 0.0, speed, -speed)

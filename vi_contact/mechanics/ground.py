@@ -8,9 +8,10 @@ import numpy as np
 
 from vi_contact.errors import GroundError
 from vi_contact.robot.maximal import is_number
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, read_only, setting
 
 
+@setting("ground")
 @dataclass(frozen=True)
 class Ground:
     r"""The half space below a plane is solid: :math:`n^\top p < d`.
@@ -41,6 +42,7 @@ class Ground:
         length = np.linalg.norm(normal) if normal.shape == (3,) else 0.0
         if not (np.isfinite(length) and length > 0.0):
             raise GroundError(f"the ground's normal is {self.normal}; three numbers, not all zero")
+        object.__setattr__(self, "normal", tuple(normal.tolist()))  # as a list it could change
         if not is_number(self.height):
             raise GroundError(f"the ground's height is {self.height!r}; it must be a finite number")
 
@@ -48,9 +50,9 @@ class Ground:
     def unit_normal(self) -> Array:
         """(3,) of length one."""
         normal = np.asarray(self.normal, dtype=np.float64)
-        return normal / np.linalg.norm(normal)
+        return read_only(normal / np.linalg.norm(normal))
 
     @property
     def numbers(self) -> Array:
         """(5,): unit normal, height, restitution."""
-        return np.concatenate([self.unit_normal, [self.height, self.restitution]])
+        return read_only(np.concatenate([self.unit_normal, [self.height, self.restitution]]))

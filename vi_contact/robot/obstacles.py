@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from vi_contact.errors import ObstacleError
 from vi_contact.robot.contacts import mesh_vertices
 from vi_contact.robot.maximal import check_array, is_number
-from vi_contact.robot.parts import Array, Pose
+from vi_contact.robot.parts import Array, Pose, immutable
 from vi_contact.robot.urdf import load_robot
 
 NO_TURN = (0.0, 0.0, 0.0, 1.0)
 
 
+@immutable("make another simulator by vc.Simulator(robot, obstacles=[vc.Obstacle...])")
 @dataclass(frozen=True)
 class Obstacle:
     """Shapes that stand still in the world; nothing passes them.

@@ -16,7 +16,7 @@ from lxml import etree
 from vi_contact.errors import ArgumentError, RobotFileNotFoundError
 from vi_contact.robot.convex import Convex, convex_of
 from vi_contact.robot.obstacles import Obstacle
-from vi_contact.robot.parts import WORLD, Array, JointKind, Pose
+from vi_contact.robot.parts import WORLD, Array, JointKind, Pose, read_only
 from vi_contact.robot.robot import Robot
 
 SelfCollision = bool | str | os.PathLike[str]
@@ -69,7 +69,7 @@ class BodyPairs:
         bodies = np.empty((len(self.names), 2))
         for a, b, _, name in self.pairs:
             bodies[name] = self.shapes[a].body, self.shapes[b].body
-        return bodies
+        return read_only(bodies)
 
     def separator(self) -> Separator:
         """Distances of the pairs."""

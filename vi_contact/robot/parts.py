@@ -6,17 +6,65 @@ that carries the body. Body index -1 is the world.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
+from vi_contact.errors import ImmutableError
+
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Numbers = TypeVar("Numbers", bound=np.ndarray[Any, Any])
+Kind = TypeVar("Kind")
 WORLD = -1
+
+
+def read_only(array: Numbers) -> Numbers:
+    """The same array, locked."""
+    array.flags.writeable = False
+    return array
+
+
+def immutable(advice: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Of a frozen dataclass: assigning to a field is an ImmutableError that says what to do.
+
+    `advice` may name the field and the value: {name}, {value}.
+    """
+
+    def decorate(kind: type[Kind]) -> type[Kind]:
+        def refuse(self: object, name: str, value: object = ...) -> NoReturn:
+            words = advice.format(name=name, value=shown(value))
+            raise ImmutableError(f"{kind.__name__} is immutable: {name} cannot be set; {words}")
+
+        for call in ("__setattr__", "__delattr__"):
+            setattr(kind, call, refuse)
+        return kind
+
+    return decorate
+
+
+def setting(argument: str) -> Callable[[type[Kind]], type[Kind]]:
+    """`immutable` of what a simulator takes as that argument."""
+    changed = f"dataclasses.replace(sim.{argument}, {{name}}={{value}})"
+    return immutable(f"make another simulator by vc.Simulator(robot, ..., {argument}={changed})")
+
+
+def shown(value: object) -> str:
+    """A value as it would be written, or ... if that is long."""
+    text = "..." if value is ... else repr(value)
+    return text if len(text) <= 40 and "\n" not in text and not text.startswith("<") else "..."
+
+
+OF_THE_FILE = "change the file, or the model that goes into vc.from_pinocchio"
+BY_WITH_PARTS = (
+    "make another one by dataclasses.replace(part, {name}={value}), and a robot that has it by "
+    "robot.with_parts(loops=, motors=, springs=)"
+)
 
 
 def perpendicular_basis(axis: Array) -> tuple[Array, Array]:
@@ -51,7 +99,7 @@ class Record:
     def __post_init__(self) -> None:
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+                read_only(value)
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
         """numpy forgets in a pickle that an array was read-only."""
@@ -59,6 +107,7 @@ class Record:
         Record.__post_init__(self)
 
 
+@immutable(OF_THE_FILE)
 @dataclass(frozen=True)
 class Pose(Record):
     """Position and orientation of a frame in another: `p` (3,) [m], `quat_xyzw` (4,)."""
@@ -75,9 +124,10 @@ class Pose(Record):
     @property
     def vector(self) -> Array:
         """(7,): position, then quaternion x y z w."""
-        return np.concatenate([self.p, self.quat_xyzw])
+        return read_only(np.concatenate([self.p, self.quat_xyzw]))
 
 
+@immutable(OF_THE_FILE)
 @dataclass(frozen=True)
 class Body(Record):
     """A rigid body: a pinocchio joint with all links fixed to it."""
@@ -113,6 +163,7 @@ class Connection(Record):
     """(3,) second axis of a universal joint, in G."""
 
 
+@immutable(OF_THE_FILE)
 @dataclass(frozen=True)
 class Joint(Connection):
     """A joint of the tree; joint i carries body i and is pinocchio's joint i + 1."""
@@ -139,6 +190,7 @@ class Joint(Connection):
     actuated: bool
 
 
+@immutable(BY_WITH_PARTS)
 @dataclass(frozen=True)
 class Loop(Connection):
     """A loop joint: closes a cycle that the tree leaves open."""
@@ -146,6 +198,7 @@ class Loop(Connection):
     links: tuple[str, str]
 
 
+@immutable(OF_THE_FILE)
 @dataclass(frozen=True)
 class Mimic:
     """A joint that follows another: q = multiplier q_source + offset (both with one coordinate)."""
@@ -156,6 +209,7 @@ class Mimic:
     offset: float
 
 
+@immutable(BY_WITH_PARTS)
 @dataclass(frozen=True)
 class Motor:
     """An electric motor with gear on a joint; limits that are not given are infinite."""
@@ -187,7 +241,14 @@ class Motor:
             return np.inf, 0.0, peak
         return constant * self.voltage / self.resistance, constant**2 / self.resistance, peak
 
+    @property
+    def no_load_speed(self) -> float:
+        """Of the joint, at which full voltage gives no torque; inf without a voltage [rad/s]."""
+        stall, slope, _ = self.limits
+        return stall / slope if slope > 0.0 else np.inf
 
+
+@immutable(BY_WITH_PARTS)
 @dataclass(frozen=True)
 class Spring(Record):
     """A linear spring and damper between two points."""
@@ -206,6 +267,7 @@ class Spring(Record):
     """[N s/m]."""
 
 
+@immutable(OF_THE_FILE)
 @dataclass(frozen=True)
 class Contact(Record):
     """A small sphere on a body that may touch the ground."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vi_contact.robot.drives import peak_torque, top_speed
 from vi_contact.robot.parts import WORLD
 
 if TYPE_CHECKING:
@@ -47,6 +48,29 @@ class Finding:
         place = f"{self.place}: " if self.place else ""
         times = f" ({self.count} times)" if self.count > 1 else ""
         return f"{place}{self.element}: {self.outcome.value}: {self.message}{times}"
+
+
+def drive_findings(robot: Robot) -> list[Finding]:
+    """Motors that could do more than the limits of their joints allow."""
+    findings = []
+    for motor in robot.motors:
+        joint = robot.joints[motor.joint]
+        torque, torque_by = peak_torque(joint, motor)
+        speed, speed_by = top_speed(joint, motor)
+        could = min(motor.limits[0], motor.limits[2])
+        said = []
+        if torque_by == "effort limit" and np.isfinite(could):
+            said.append(f"effort to {torque:.4g}, where the motor could give {could:.4g}")
+        if speed_by == "velocity limit" and np.isfinite(motor.no_load_speed):
+            could = motor.no_load_speed
+            said.append(f"velocity to {speed:.4g}, where the motor could turn at {could:.4g}")
+        if said:
+            message = (
+                f"the joint's <limit> holds {' and '.join(said)}; both act, raise it if not meant"
+            )
+            element = f"motor on '{joint.name}'"
+            findings.append(Finding(Outcome.CHECK, element, message, robot.file))
+    return findings
 
 
 class ImportReport:
@@ -184,13 +208,20 @@ class ImportReport:
                 _number(motor.current_limit),
                 _number(motor.gear_ratio),
                 _number(motor.rotor_inertia),
-                _number(motor.torque_constant * motor.current_limit * motor.gear_ratio),
-                _number(motor.voltage / motor.torque_constant / motor.gear_ratio),
+                _number(motor.no_load_speed),
+                *self._reach(peak_torque(self._robot.joints[motor.joint], motor)),
+                *self._reach(top_speed(self._robot.joints[motor.joint], motor)),
             ]
             for motor in self._robot.motors
         ]
         header = ["motor on", "kt [Nm/A]", "R [ohm]", "V", "Imax [A]", "gear", "rotor [kg m2]"]
-        return table("Motors", [*header, "peak torque [Nm]", "no-load speed [rad/s]"], rows)
+        header += ["no-load speed [rad/s]", "peak torque [Nm]", "set by"]
+        return table("Motors", [*header, "top speed [rad/s]", "set by"], rows)
+
+    @staticmethod
+    def _reach(value_and_cause: tuple[float, str]) -> tuple[str, str]:
+        value, cause = value_and_cause
+        return _number(value), cause
 
     def _springs(self) -> str:
         rows = [

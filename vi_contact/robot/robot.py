@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -16,10 +18,12 @@ from vi_contact.errors import (
     ImmutableError,
     JointNotFoundError,
     LinkNotFoundError,
+    ModelChangedError,
     PlacementError,
     RobotSizeError,
 )
 from vi_contact.robot import closure, maximal
+from vi_contact.robot.changes import model_changes
 from vi_contact.robot.closure import Mobility
 from vi_contact.robot.gyration import gyration_findings
 from vi_contact.robot.maximal import MaximalState, check_array, is_number
@@ -35,8 +39,10 @@ from vi_contact.robot.parts import (
     Mimic,
     Motor,
     Spring,
+    read_only,
 )
-from vi_contact.robot.report import Finding, ImportReport, Outcome
+from vi_contact.robot.report import Finding, ImportReport, Outcome, drive_findings
+from vi_contact.robot.shapes import MissingMesh
 from vi_contact.robot.wheels import Wheel, find_wheels
 
 Geometry = Callable[[], "pin.GeometryModel | None"]
@@ -78,15 +84,19 @@ class Robot:
         file: str = "",
         path: str = "",
         friction: Mapping[str, float] | None = None,
+        missing: Callable[[], tuple[MissingMesh, ...]] = tuple,
+        loaded: pin.Model | None = None,
     ) -> None:
         self.name = name
         self.file = file
         """Name of the file it was loaded from, if any."""
         self.path = path
         """The whole path of that file."""
-        self.friction = dict(friction or {})
+        self.friction = MappingProxyType(dict(friction or {}))
         """Coulomb's coefficient of the links that give one."""
         self.model = model
+        """pinocchio's, for its algorithms; a change of it is an error, see `check_model`."""
+        self._loaded = model.copy() if loaded is None else loaded
         self.bodies = bodies
         self.joints = joints
         self.loops = loops
@@ -98,6 +108,7 @@ class Robot:
         self._collision = collision
         self._visual = visual
         self._late_findings = late_findings
+        self._missing = missing
         self._made = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -117,8 +128,28 @@ class Robot:
 
     def __getstate__(self) -> dict[str, object]:
         """All but work space and pictures, which the other process reads for itself."""
-        left_out = ("data", "collision_model", "visual_model")
-        return {name: value for name, value in vars(self).items() if name not in left_out}
+        self.check_model()
+        left_out = ("data", "collision_model", "visual_model", "_loaded")
+        state = {name: value for name, value in vars(self).items() if name not in left_out}
+        return state | {"friction": dict(self.friction)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        vars(self)["friction"] = MappingProxyType(state["friction"])
+        vars(self)["_loaded"] = self.model.copy()
+        for name, value in state.items():
+            if isinstance(value, np.ndarray) and not name.startswith("_"):
+                read_only(value)  # which numpy forgets in a pickle
+
+    def check_model(self) -> None:
+        """ModelChangedError if `model` is not what it was when the robot was made.
+
+        pinocchio's models can be changed, but a robot is made of one once. Simulators call this
+        when they are made, reset and run, and so do the report, `with_parts` and pickling.
+        """
+        changes = model_changes(self.model, self._loaded)
+        if changes:
+            raise ModelChangedError(self.name, changes)
 
     def with_parts(
         self,
@@ -127,6 +158,7 @@ class Robot:
         springs: tuple[Spring, ...] | None = None,
     ) -> Robot:
         """The same robot with other loops, motors or springs; `springs=()` leaves them out."""
+        self.check_model()
         return Robot(
             self.name,
             self.model,
@@ -144,6 +176,8 @@ class Robot:
             self.file,
             self.path,
             self.friction,
+            self._missing,
+            self._loaded,
         )
 
     # ------------------------------------------------------------ sizes and names
@@ -178,15 +212,15 @@ class Robot:
             for joint in self.joints
             if joint.actuated
         ]
-        return np.concatenate(dofs) if dofs else np.zeros(0, dtype=int)
+        return read_only(np.concatenate(dofs) if dofs else np.zeros(0, dtype=int))
 
     @cached_property
     def base_dofs(self) -> Indices:
         """Indices in v of a free base; empty for a fixed one."""
         base = self.joints[0] if self.joints else None
         if base is None or base.kind is not JointKind.FLOATING or base.parent != WORLD:
-            return np.zeros(0, dtype=int)
-        return np.arange(base.idx_v, base.idx_v + base.nv)
+            return read_only(np.zeros(0, dtype=int))
+        return read_only(np.arange(base.idx_v, base.idx_v + base.nv))
 
     @cached_property
     def wheels(self) -> tuple[Wheel, ...]:
@@ -200,7 +234,7 @@ class Robot:
         slides = {JointKind.PRISMATIC: 1, JointKind.PLANAR: 2, JointKind.FLOATING: 3}
         for joint in self.joints:
             turning[joint.idx_v : joint.idx_v + slides.get(joint.kind, 0)] = False
-        return turning
+        return read_only(turning)
 
     @cached_property
     def data(self) -> pin.Data:
@@ -235,6 +269,11 @@ class Robot:
     def visual_model(self) -> pin.GeometryModel | None:
         return self._visual()
 
+    @property
+    def missing_meshes(self) -> tuple[MissingMesh, ...]:
+        """Meshes of the file that were not found, and those that could not be read until now."""
+        return self._missing()
+
     @cached_property
     def _contacts_and_findings(self) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
         return self._contact_source(self) if self._contact_source else ((), ())
@@ -248,10 +287,16 @@ class Robot:
     def contact_names(self) -> tuple[str, ...]:
         return tuple(contact.name for contact in self.contacts)
 
-    @cached_property
+    @property
     def report(self) -> ImportReport:
         """What was used, approximated and ignored; `print(robot.report)` is a table."""
+        self.check_model()
+        return self._report
+
+    @cached_property
+    def _report(self) -> ImportReport:
         findings = [*self._findings, *self._contacts_and_findings[1], *gyration_findings(self)]
+        findings += drive_findings(self)
         beyond = closure.beyond_limits(self, self._neutral)
         if beyond:
             names = ", ".join(self.joints[k].name for k in beyond)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from vi_contact.robot.checks import Checker
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.xml import Document, Element, local_name
 
+_log = logging.getLogger("vi_contact")
+
 _SIZES = {
     "sphere": {"radius": 1},
     "box": {"size": 3},
@@ -27,6 +31,28 @@ _SIZES = {
     "mesh": {},
 }
 """Shapes that are read, and how many positive numbers each attribute has."""
+
+
+@dataclass(frozen=True)
+class MissingMesh:
+    """A mesh that was not found, or could not be read."""
+
+    link: str
+    role: str
+    """ "visual" or "collision"."""
+    address: str
+    """As the file says."""
+
+
+def missing_words(meshes: Sequence[MissingMesh], named: int = 3) -> str:
+    """How many meshes are missing, the first of them by name, and what to try."""
+    addresses = list(dict.fromkeys(mesh.address for mesh in meshes))
+    count = f"{len(meshes)} meshes were" if len(meshes) > 1 else "1 mesh was"
+    first = ", ".join(addresses[:named]) + (", ..." if len(addresses) > named else "")
+    return (
+        f"{count} not found or could not be read: {first}; give the folder that holds their "
+        "packages in package_dirs, or by --package-dir on the command line"
+    )
 
 
 class Shapes:
@@ -40,6 +66,7 @@ class Shapes:
             Path(folder) for folder in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if folder
         ]
         self.late_findings: list[Finding] = []
+        self.missing: list[MissingMesh] = []
         self._capsules: list[tuple[Element, Element, float, float]] = []
         self._resolve = cache(self._resolve_uncached)
         colours = self._global_colours()
@@ -62,6 +89,7 @@ class Shapes:
                 for link, element, radius, length in self._capsules
             ],
             "late_findings": self.late_findings,
+            "missing": self.missing,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -72,10 +100,21 @@ class Shapes:
             element.sourceline = line
         self._capsules = [(elements[i], elements[j], r, h) for i, j, r, h in state["capsules"]]
         self.late_findings = state["late_findings"]
+        self.missing = state["missing"]
 
     def findings_so_far(self) -> list[Finding]:
         """What came to light when meshes were read."""
         return self.late_findings
+
+    def missing_so_far(self) -> tuple[MissingMesh, ...]:
+        """Meshes that were not found, and those that could not be read until now."""
+        return tuple(self.missing)
+
+    def bare_links(self) -> tuple[str, ...]:
+        """Links that have lost all their collision shapes with their meshes."""
+        lost = {mesh.link for mesh in self.missing if mesh.role == "collision"}
+        links = [link for link in self.root.findall("link") if link.get("name") in lost]
+        return tuple(str(link.get("name")) for link in links if link.find("collision") is None)
 
     # ------------------------------------------------------------ checks
     def _prepare(self, link: Element, element: Element) -> bool:
@@ -104,14 +143,14 @@ class Shapes:
                     f"'{link.get('name')}' must be positive",
                 )
         if kind == "mesh":
-            return self._prepare_mesh(element, shape)
+            return self._prepare_mesh(link, element, shape)
         if kind == "capsule":  # pinocchio's parser knows none: built as a cylinder first
             radius, length = (self.document.number(shape, key) for key in ("radius", "length"))
             self._capsules.append((link, element, radius, length))
             shape.tag = "cylinder"
         return True
 
-    def _prepare_mesh(self, element: Element, mesh: Element) -> bool:
+    def _prepare_mesh(self, link: Element, element: Element, mesh: Element) -> bool:
         if not np.all(self.document.vector(mesh, "scale", (1.0, 1.0, 1.0))):
             self.document.fail(
                 ValueFormatError, mesh, f'<mesh scale="{mesh.get("scale")}"> must not be zero'
@@ -121,6 +160,7 @@ class Shapes:
             return self._leave_out(element, "the mesh has no filename")
         found = self._resolve(address)
         if found is None:
+            self.missing.append(MissingMesh(str(link.get("name")), element.tag, address))
             return self._leave_out(
                 element, f"mesh not found: {address}; give its folder in package_dirs"
             )
@@ -193,6 +233,7 @@ class Shapes:
 
     def build(self, model: pin.Model, kind: pin.GeometryType) -> pin.GeometryModel:
         """Reads the meshes; one that cannot be read costs its shape and a line in the report."""
+        known = len(self.missing)
         role = "collision" if kind == pin.GeometryType.COLLISION else "visual"
         try:
             geometry = self._build(model, kind)
@@ -214,8 +255,10 @@ class Shapes:
             problem = _mesh_problem(shape.geometry)
             if problem:
                 link_name = model.frames[shape.parentFrame].name
-                self._note_mesh(f"link '{link_name}'/{role}", shape.meshPath, problem, None)
+                self._note_mesh(link_name, role, shape.meshPath, problem, None)
                 geometry.removeGeometryObject(shape.name)
+        if len(self.missing) > known:
+            _log.warning("robot '%s': %s", model.name, missing_words(self.missing[known:]))
         return geometry
 
     def _build(self, model: pin.Model, kind: pin.GeometryType) -> pin.GeometryModel:
@@ -235,18 +278,18 @@ class Shapes:
                     loader.load(mesh.get("filename"), np.ones(3))
                 except (ValueError, RuntimeError) as error:
                     problem = _reason(error)
-                    place = f"link '{link.get('name')}'/{role}"
-                    self._note_mesh(place, mesh.get("filename"), problem, mesh.sourceline)
+                    name = str(link.get("name"))
+                    self._note_mesh(name, role, mesh.get("filename"), problem, mesh.sourceline)
                     link.remove(element)
 
-    def _note_mesh(self, element: str, file: str, problem: str, line: int | None) -> None:
+    def _note_mesh(self, link: str, role: str, file: str, problem: str, line: int | None) -> None:
         message = f"mesh {Path(file).name} cannot be used: {problem}"
-        physics = element.endswith("collision")
-        finding = Finding(
-            Outcome.IGNORED, element, message, self.document.path.name, line, physics=physics
-        )
+        element, place = f"link '{link}'/{role}", self.document.path.name
+        physics = role == "collision"
+        finding = Finding(Outcome.IGNORED, element, message, place, line, physics=physics)
         if finding not in self.late_findings:  # the shapes may be built again
             self.late_findings.append(finding)
+            self.missing.append(MissingMesh(link, role, file))
 
 
 def _reason(error: Exception) -> str:

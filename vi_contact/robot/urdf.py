@@ -8,6 +8,7 @@ drops is read here: transmissions through urchin, the extension block, friction.
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -34,12 +35,14 @@ from vi_contact.robot.checks import Checker
 from vi_contact.robot.contacts import ContactFinder, link_friction
 from vi_contact.robot.extension import Extension, LoopSpec, MotorSpec, read_extension
 from vi_contact.robot.inertias import check_model, inertia_findings, rotor_findings
-from vi_contact.robot.parts import JointKind, Loop, Mimic, Motor, Pose, Spring
+from vi_contact.robot.parts import WORLD, JointKind, Loop, Mimic, Motor, Pose, Spring
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.robot import Robot, check_size
-from vi_contact.robot.shapes import Shapes
+from vi_contact.robot.shapes import Shapes, missing_words
 from vi_contact.robot.tags import tag_findings
 from vi_contact.robot.xml import Document, parse
+
+_log = logging.getLogger("vi_contact")
 
 Base = Literal["free", "fixed"] | None
 
@@ -126,7 +129,9 @@ def load_robot(
         file=file.name,
         path=str(file.resolve()),
         friction=friction,
+        missing=shapes.missing_so_far,
     )
+    _warn_of_meshes(robot, shapes, contacts == "auto" and not extension.contacts)
     try:
         robot.neutral()  # a loop that cannot be closed is an error of the file: say so now
     except LoopClosureError as error:
@@ -223,6 +228,23 @@ def _root_link(root: etree._Element) -> str:
 
 def _said(base: str | None) -> Base:
     return "free" if base == "free" else "fixed" if base == "fixed" else None
+
+
+def _warn_of_meshes(robot: Robot, shapes: Shapes, contacts_by_shapes: bool) -> None:
+    """One line in the log if meshes were not found, and who will pass through the ground for it."""
+    if not shapes.missing:
+        return
+    bare = [link for link in shapes.bare_links() if robot.link_placement(link)[0] != WORLD]
+    through = ""
+    if bare and contacts_by_shapes:
+        names = ", ".join(bare[:4]) + (f", ... ({len(bare)} in all)" if len(bare) > 4 else "")
+        have = (
+            "has no contact shape and passes"
+            if len(bare) == 1
+            else "have no contact shapes and pass"
+        )
+        through = f". {names} {have} through the ground"
+    _log.warning("robot '%s': %s%s", robot.name, missing_words(shapes.missing), through)
 
 
 # ---------------------------------------------------------------- the tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,10 @@ from vi_contact.errors import ArgumentError, ArrayError
 from vi_contact.robot.maximal import check_array
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
+from vi_contact.solvers.stepper import Stepper
+
+Reference = ArrayLike | Callable[[float], ArrayLike]
+"""(nu,) numbers, one for all, or a function of time [s] that gives them."""
 
 
 @dataclass(frozen=True)
@@ -28,26 +33,46 @@ class JointCommand:
 
     Everything is (nu,) in the order of `robot.actuated_joints`, or one number for all; a continuous
     joint takes its angle in q and turns the shorter way. None is zero.
+
+    What moves is best given as a function of time: it is read where it acts, which is the middle of
+    the step, and for the position of a stiff servo a little later. The numbers of the step's start
+    instead would make the robot follow half a step late.
     """
 
-    tau: ArrayLike | None = None
+    tau: Reference | None = None
     """Feed-forward [N m or N]."""
-    q: ArrayLike | None = None
+    q: Reference | None = None
     """Reference position over the step [rad or m]."""
-    v: ArrayLike | None = None
+    v: Reference | None = None
     """Reference speed [rad/s or m/s]."""
     kp: ArrayLike = 0.0
     """Stiffness [N m/rad or N/m]; not negative, zero for joints with several coordinates."""
     kd: ArrayLike = 0.0
     """Damping [N m s/rad or N s/m]; not negative."""
 
-    def torques(self, robot: Robot) -> Array:
-        """(nu,) feed-forward."""
-        return _column("tau", self.tau, robot.nu)
+    @property
+    def moves(self) -> bool:
+        """Whether it is another one in every step."""
+        return callable(self.tau) or callable(self.q) or callable(self.v)
 
-    def servos(self, robot: Robot) -> Array:
-        """(nu, 4): position, speed, stiffness and damping of each input; checked."""
-        q, v = _column("q", self.q, robot.nu), _column("v", self.v, robot.nu)
+    def over(
+        self, robot: Robot, stepper: Stepper, start: float, length: float
+    ) -> tuple[Array, Array]:
+        """Torques (nu,) and servos (nu, 4) over an interval that begins at a time [s]."""
+        middle = start + 0.5 * length
+        torques = _column("tau", _at(self.tau, middle), robot.nu)
+        servos = self.servos(robot, middle)
+        if callable(self.q):
+            stepper.set_servos(servos)  # their gains say where they read the angle
+            reads = start + stepper.feedback(length)[robot.actuated_dofs, 0] * length
+            for time in np.unique(reads[reads != middle]):
+                late = reads == time
+                servos[late, 0] = _column("q", self.q(float(time)), robot.nu)[late]
+        return torques, servos
+
+    def servos(self, robot: Robot, time: float = 0.0) -> Array:
+        """(nu, 4): position, speed, stiffness and damping of each input at a time; checked."""
+        q, v = (_column(name, _at(getattr(self, name), time), robot.nu) for name in ("q", "v"))
         kp, kd = _column("kp", self.kp, robot.nu), _column("kd", self.kd, robot.nu)
         for name, gains in (("kp", kp), ("kd", kd)):
             if (gains < 0.0).any():
@@ -66,20 +91,28 @@ class JointCommand:
 
 @dataclass(frozen=True)
 class StepFunction:
-    """Torques as a step function: over an interval that ends at t they are `value(t)`.
+    """Torques that are constant over every interval: the value of a function at its end or middle.
 
-    Where events refine a step, each part of it has the value at its own end.
+    At the end, as published; a smooth torque is followed to second order at the middle. Where
+    events refine a step, each part of it has its own.
     """
 
     value: Callable[[float], ArrayLike]
+    at: Literal["end", "middle"] = "end"
 
     def __post_init__(self) -> None:
         if not callable(self.value):
             raise ArgumentError("value", self.value, "a function of time that gives torques (nu,)")
+        if self.at not in ("end", "middle"):
+            raise ArgumentError("at", self.at, "'end' or 'middle'")
 
-    def at(self, end: float) -> ArrayLike:
-        """(nu,) over an interval that ends at a time [s]."""
-        return self.value(end)
+    def over(self, start: float, length: float, end: float) -> ArrayLike:
+        """(nu,) over the first part, of given length, of an interval between two times [s]."""
+        return self.value(end if self.at == "end" else start + 0.5 * length)
+
+
+def _at(reference: Reference | None, time: float) -> ArrayLike | None:
+    return reference(time) if callable(reference) else reference
 
 
 def _inputs(robot: Robot, first: int, count: int) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq, nnls
 
 from vi_contact.errors import ArgumentError
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, setting
 from vi_contact.simulation.events import crossing
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class ContactLaw(ABC):
         return ()
 
 
+@setting("contact")
 @dataclass(frozen=True)
 class ElasticContact(ContactLaw):
     """Perfectly elastic and frictionless: an impulse along the normal that keeps the energy.
@@ -141,6 +142,7 @@ def _outer_root(excess: Callable[[float], float]) -> float:
     return float(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
 
 
+@setting("contact")
 @dataclass(frozen=True)
 class PlasticContact(ContactLaw):
     """Perfectly plastic: a foot that touches is held by a spherical joint until it would pull.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from vi_contact.errors import ArgumentError, EventError
+from vi_contact.robot.parts import immutable
 from vi_contact.simulation.state import State
 
 TIME_TOLERANCE = 1e-15
@@ -22,6 +23,7 @@ MOST_EVENTS = 100
 Reset = Callable[[State], tuple[ArrayLike, ArrayLike]]
 
 
+@immutable("make another simulator by vc.Simulator(robot, events=[vc.Event(...)])")
 @dataclass(frozen=True)
 class Event:
     """Where `guard(state)` crosses zero, a step ends there and `reset(state)` gives a new (q, v).

@@ -53,8 +53,9 @@ Held = tuple[Hold, ...]
 Command = tuple[Array | None, Array | None]
 """Torques (nu,) and servos (nu, 4) over a part of a step."""
 
-Drive = Callable[[State, float], Command]
-"""What the drives are asked for over the interval from a state to a time."""
+Drive = Callable[[_core.Stepper, float, float, float], Command]
+"""What the drives are asked for by a stepper, from a time over a length, of an interval to an end.
+"""
 
 Check = Callable[[ArrayLike, ArrayLike], tuple[Array, Array]]
 """Checks a start as `Simulator.reset` does."""
@@ -332,9 +333,9 @@ class HybridMotion:
 
     # ------------------------------------------------------------ steps
     def attempt(self, node: Node, length: float, end: float, drive: Drive) -> Part:
-        """A part of given length; the drives act as over the interval from the node to `end`."""
+        """A part of given length of the interval from the node to `end`."""
         robot = self.robot
-        torques, servos = drive(node.state, end)
+        torques, servos = drive(self.stepper(node.held), node.time, length, end)
         potential = node.state.potential  # before the stepper moves: it computes this, too
         q, v, tau = np.empty((2, robot.nq)), np.empty((2, robot.nv)), np.zeros((1, robot.nu))
         works, counts = np.empty((1, 6)), np.empty((1, 6))

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vi_contact.errors import TimeStepError
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, read_only
 from vi_contact.robot.robot import Robot, computer_memory
 from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.hybrid import Log
 from vi_contact.simulation.ledger import Ledger
-from vi_contact.simulation.state import read_only
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import Status
 from vi_contact.solvers.stepper import Report, Stepper

@@ -17,10 +17,9 @@ from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.maximal import check_array
 from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.pairs import SelfCollision
-from vi_contact.robot.parts import Array, Record
+from vi_contact.robot.parts import Array, Record, read_only
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.simulator import Simulator
-from vi_contact.simulation.state import read_only
 from vi_contact.solvers.newton import SolverOptions, Status
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import math
 import time as clock
@@ -19,6 +20,7 @@ from vi_contact.errors import (
     ArgumentError,
     ArrayError,
     CopyError,
+    ImmutableError,
     JointLimitError,
     LinkNotFoundError,
     ObstacleError,
@@ -32,13 +34,14 @@ from vi_contact.errors import (
     StepFailedError,
     TimeStepError,
     ZenoError,
+    nearest,
 )
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot import closure
 from vi_contact.robot.maximal import check_array, is_number
 from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.pairs import BodyPairs, SelfCollision, find_pairs
-from vi_contact.robot.parts import WORLD, Array
+from vi_contact.robot.parts import WORLD, Array, read_only, shown
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
@@ -46,7 +49,7 @@ from vi_contact.simulation.events import MOST_EVENTS, Event
 from vi_contact.simulation.hybrid import Drive, HybridMotion, Log
 from vi_contact.simulation.record import ProgressBar, Record, check_room
 from vi_contact.simulation.snapshot import Setting, Snapshot
-from vi_contact.simulation.state import State, read_only
+from vi_contact.simulation.state import State
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.simulation.viewing import Viewer
 from vi_contact.solvers.ipopt_options import IpoptOptions
@@ -123,13 +126,16 @@ class Simulator:
     inelastic unless it has restitution, with Coulomb friction. Joints stop at their limits and have
     Coulomb friction; joint_limits=False leaves out both.
 
-    A drive without a motor fades to zero over the last tenth before its velocity limit; with a
-    motor, its voltage and current set the limits at the mean speed of each step.
+    A drive fades to zero over the last tenth before its velocity limit; the voltage and current of
+    a motor limit it, too, at the mean speed of each step.
 
     With `contact`, an ElasticContact or PlasticContact, contacts with the ground are event-driven:
     their times are solved for and the law says what happens; friction and restitution of the ground
     then do not count. `events` end steps where their guards cross zero. Either way the motion comes
     back to the time grid, and trajectories have nodes at the events, too.
+
+    Settings are read once: to assign to one is an error, and to start or run after a change of
+    `robot.model` too. Another simulator with other settings can go on from `snapshot()`.
 
     The same step is solved by the compiled Newton method, or with solver="ipopt" by IPOPT, which
     takes `vc.IpoptOptions`.
@@ -155,6 +161,7 @@ class Simulator:
             )
         if not isinstance(ground, Ground | None):
             raise ArgumentError("ground", ground, "vc.Ground(friction, ...), or None for no ground")
+        robot.check_model()
         self.robot = robot
         self.obstacles = check_obstacles(obstacles)
         self.self_collision = self_collision
@@ -187,11 +194,38 @@ class Simulator:
         self._before: State | None = None
         self._error = math.nan
         self._moves = False
+        self._made = True
         try:
             self.reset()
         except PenetrationError as error:  # a fixed robot that reaches into the ground
             self._begin(robot.neutral(), np.zeros(robot.nv), 0.0)
             self._not_ready = error
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name[0] != "_" and "_made" in self.__dict__:
+            raise ImmutableError(self._advice(name, value))
+        object.__setattr__(self, name, value)
+
+    def _advice(self, name: str, value: object) -> str:
+        """What to do instead of assigning to an attribute."""
+        if name in ("state", "info"):
+            return (
+                f"{name} of a simulator cannot be set; sim.reset(q, v) starts from another state, "
+                "sim.restore(snapshot) from one that was kept"
+            )
+        settings = list(inspect.signature(type(self)).parameters)
+        if name not in settings:
+            return f"{name} is no setting of a simulator; {nearest(name, settings)}"
+        given = f"robot, {name}={shown(value)}" if name != "robot" else "robot, ..."
+        then = (
+            ", which can go on from sim.snapshot() by its restore(snapshot)"
+            if name in ("time_step", "gravity", "options", "ground")
+            else ""
+        )
+        return (
+            f"{name} of a simulator cannot be set once it is made; make another one by "
+            f"vc.Simulator({given}){then}"
+        )
 
     def __repr__(self) -> str:
         obstacles = ", ".join(obstacle.name for obstacle in self.obstacles)
@@ -278,6 +312,7 @@ class Simulator:
         step on. A velocity that would open a loop is projected on the loop, as by an impact.
         """
         self._check_rest("reset")
+        self.robot.check_model()
         first_time = check_seconds("the start time", time)
         start, velocity = self._check_start(q, v)
         self._begin(start, velocity, first_time)
@@ -445,19 +480,18 @@ class Simulator:
             raise self._not_ready
         forces = None if wrenches is None else self._check_wrenches(wrenches)
         if self._hybrid is not None:
-            command = self._read_command(tau)
             end = self._state.time + self.time_step
             with self._moving():
-                self._advance(self._hybrid, end, lambda *_: command, forces)
+                self._advance(self._hybrid, end, self._drive(tau), forces)
             return self._state
         torque = self._command(tau)
         report = self._stepper.step(torque, forces)
         if report[0]:
             self._stepper.set_state(self._state._numbers)
             raise self._failure(report)
-        self._report = report
-        self._before = self._state
-        self._state = self._take_state(self._state.time + self.time_step)
+        fields = self.__dict__  # without the check of assignments, once per step
+        fields["_report"], fields["_before"] = report, self._state
+        fields["_state"] = self._take_state(self._state.time + self.time_step)
         return self._state
 
     def run(
@@ -479,6 +513,7 @@ class Simulator:
         Wrenches, as in `step`, act all the time.
         """
         self._check_rest("run")
+        self.robot.check_model()
         with self._moving():
             return self._run(duration, controller, progress, throw, viewer, wrenches)
 
@@ -539,17 +574,19 @@ class Simulator:
             if callable(controller):
                 count, torque = 1, self._command(controller(self._state))
             elif isinstance(controller, StepFunction):
-                end = first_time + (done + 1) * self.time_step
-                count, torque = 1, self._command(controller.at(end))
+                begin, end = (first_time + k * self.time_step for k in (done, done + 1))
+                value = controller.over(begin, self.time_step, end)
+                count, torque = 1, self._command(value)
             else:
                 most = steps_per_picture or (STEPS_PER_CALL if self.solver == "newton" else 1)
-                count, torque = min(most, steps - done), self._command(controller)
+                moves = isinstance(controller, JointCommand) and controller.moves
+                count, torque = 1 if moves else min(most, steps - done), self._command(controller)
             if torque is not None:
                 record.tau_command[done : done + count] = torque
             finished, report = record.run(self._stepper, done, count, torque, forces)
             done += finished
             if finished:
-                self._state = self._take_state(first_time + done * self.time_step)
+                self.__dict__["_state"] = self._take_state(first_time + done * self.time_step)
             if bar:
                 bar.show(done)
             due = steps_per_picture and (done % steps_per_picture == 0 or done == steps)
@@ -628,28 +665,43 @@ class Simulator:
             log,
         )
 
-    def _drive(self, controller: Controller | JointCommand | StepFunction | None) -> Drive:
-        """What the drives are asked for: step functions anew over every part, all else once."""
+    def _drive(
+        self, controller: Controller | ArrayLike | JointCommand | StepFunction | None
+    ) -> Drive:
+        """What the drives are asked for: functions of time anew over every part, all else once."""
         if isinstance(controller, StepFunction):
-            return lambda state, end: self._read_command(controller.at(end))
-        command = self._read_command(
-            controller(self._state) if callable(controller) else controller
-        )
-        return lambda state, end: command
+            return lambda stepper, start, length, end: self._read_command(
+                controller.over(start, length, end), stepper, start, length
+            )
+        given = controller(self._state) if callable(controller) else controller
+        assert self._hybrid is not None
+        stepper = self._hybrid.stepper(self._node.held)
+        once = self._read_command(given, stepper, self._state.time, self.time_step)
+        if isinstance(given, JointCommand) and given.moves:
+            return lambda stepper, start, length, end: given.over(
+                self.robot, stepper, start, length
+            )
+        return lambda *_: once
 
     # ------------------------------------------------------------ arguments
     def _command(self, command: ArrayLike | JointCommand | None) -> Array | None:
         """Checks what is asked of the drives, sets their servos, and returns the torques."""
-        torques, servos = self._read_command(command)
+        torques, servos = self._read_command(
+            command, self._stepper, self._state.time, self.time_step
+        )
         self._stepper.set_servos(servos)
         return torques
 
     def _read_command(
-        self, command: ArrayLike | JointCommand | None
+        self,
+        command: ArrayLike | JointCommand | None,
+        stepper: Stepper,
+        start: float,
+        length: float,
     ) -> tuple[Array | None, Array | None]:
         """Torques (nu,) and servos (nu, 4) that a controller asks for; checked."""
         if isinstance(command, JointCommand):
-            return command.torques(self.robot), command.servos(self.robot)
+            return command.over(self.robot, stepper, start, length)
         return None if command is None else self._check_tau(command), None
 
     def _check_tau(self, tau: ArrayLike) -> Array:

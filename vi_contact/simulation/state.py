@@ -8,14 +8,8 @@ import numpy as np
 
 from vi_contact import _core
 from vi_contact.errors import ImmutableError
-from vi_contact.robot.parts import Array
+from vi_contact.robot.parts import Array, read_only
 from vi_contact.robot.robot import Robot
-
-
-def read_only(array: Array) -> Array:
-    """The same array, locked."""
-    array.flags.writeable = False
-    return array
 
 
 class State:

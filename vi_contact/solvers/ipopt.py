@@ -195,6 +195,10 @@ class IpoptStepper:
         self._servos = servos
         self._books.set_servos(servos)
 
+    def feedback(self, time_step: float) -> Array:
+        """(nv, 3): alpha, theta and last feedback of every coordinate in a step of that length."""
+        return self._books.feedback(time_step)
+
     def get_tau(self, tau: Array, saturated: Array) -> None:
         """Writes the torques of the last step, and 1 where they are not what was asked for."""
         self._books.get_tau(tau, saturated)

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 from vi_contact.errors import OptionError
+from vi_contact.robot.parts import setting
 
 
+@setting("options")
 @dataclass(frozen=True)
 class IpoptOptions:
     """Tolerances of a step solved by IPOPT.

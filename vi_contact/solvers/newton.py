@@ -11,9 +11,10 @@ import numpy as np
 from vi_contact import _core
 from vi_contact.errors import UnsupportedJointError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.drives import drive_limits
 from vi_contact.robot.maximal import rotation_matrices
 from vi_contact.robot.pairs import BodyPairs
-from vi_contact.robot.parts import WORLD, Array, Connection, JointKind
+from vi_contact.robot.parts import WORLD, Array, Connection, JointKind, setting
 from vi_contact.robot.robot import Robot
 
 
@@ -35,6 +36,7 @@ class Status(IntEnum):
     """Events followed each other without end within the step."""
 
 
+@setting("options")
 @dataclass(frozen=True)
 class SolverOptions:
     """Tolerances of a step."""
@@ -192,13 +194,12 @@ def _drives(robot: Robot, joint_limits: bool) -> list[list[float]]:
     rows: list[list[float]] = []
     for index, joint in enumerate(robot.joints):
         motor = motors.get(index)
-        unlimited = (np.inf, 0.0, np.inf)
-        stall, slope, peak = unlimited if motor is None else motor.limits
         for k in range(joint.nv):
+            limits = drive_limits(joint, k, motor)
             rows.append(
                 [
                     inputs.get(joint.idx_v + k, -1), joint.damping[k], joint.armature[k],
-                    joint.effort[k], joint.velocity[k], motor is not None, stall, slope, peak,
+                    limits.effort, limits.velocity, motor is not None, *limits[2:],
                     *((joint.lower[k], joint.upper[k], joint.friction[k])
                       if joint_limits else (-np.inf, np.inf, 0.0)),
                 ]

@@ -35,6 +35,9 @@ class Stepper(Protocol):
     def set_servos(self, servos: Array | None) -> None:
         """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
 
+    def feedback(self, time_step: float) -> Array:
+        """(nv, 3): alpha, theta and last feedback of every coordinate in a step of that length."""
+
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
         """One step under tau (nu,) and wrenches (n, 6); a failed one leaves the state."""
 

@@ -24,6 +24,7 @@ from vi_contact.errors import PlacementError, ViContactError
 from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
+from vi_contact.robot.shapes import missing_words
 from vi_contact.viewer import scene
 
 VIEW_DIRECTION = np.array([1.0, -1.5, 0.55]) / np.linalg.norm([1.0, -1.5, 0.55])
@@ -103,6 +104,7 @@ def scene_data(
         "kind": kind,
         "title": robot.name,
         "summary": [],
+        "missing": _missing(robot),
         "commands": built.commands,
         "bodies": built.bodies,
         "springs": [spring.name for spring in robot.springs],
@@ -115,6 +117,13 @@ def scene_data(
             "direction": VIEW_DIRECTION.tolist(),
         },
     }
+
+
+def _missing(robot: Robot) -> str:
+    """What the picture lacks, in words; empty if nothing."""
+    drawn = "visual" if scene.has_shapes(robot.visual_model) else "collision"
+    lost = [mesh for mesh in robot.missing_meshes if mesh.role in ("visual", drawn)]
+    return missing_words(lost, named=1) if lost else ""
 
 
 def pack(data: dict[str, Any]) -> str:

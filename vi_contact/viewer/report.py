@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vi_contact.errors import TrajectoryRobotError
+from vi_contact.mechanics.drives import FADE_START
+from vi_contact.robot.drives import drive_limits
 from vi_contact.robot.parts import Array
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import bundled_robots, load_robot
@@ -281,7 +283,8 @@ def input_names(robot: Robot) -> list[str]:
 def motor_limits(trajectory: Trajectory, robot: Robot, dof: int) -> tuple[Array, Array] | None:
     """(N,), (N,) least and largest torque of a motor at each step's mean speed; None without one.
 
-    At the joint, with gear ratio g: +-g kt V / R - (g kt)^2 w / R, cut to +-g kt i_max.
+    At the joint, with gear ratio g: +-g kt V / R - (g kt)^2 w / R, cut to +-g kt i_max and to the
+    effort limit, and faded where it drives near the velocity limit.
     """
     for motor in robot.motors:
         joint = robot.joints[motor.joint]
@@ -290,16 +293,17 @@ def motor_limits(trajectory: Trajectory, robot: Robot, dof: int) -> tuple[Array,
         position = joint_positions(trajectory, joint.idx_q, joint.continuous)
         moved, length = np.diff(position), np.diff(trajectory.time)
         speed = np.divide(moved, length, out=np.zeros_like(moved), where=length > 0.0)
-        constant = motor.gear_ratio * motor.torque_constant
-        peak = constant * motor.current_limit
-        with np.errstate(divide="ignore", invalid="ignore"):  # a motor may be without resistance
-            stall, slope = constant * motor.voltage / motor.resistance, constant**2
-            back = slope * speed / motor.resistance
-        if not np.isfinite(stall):
-            back, stall = np.zeros_like(speed), np.inf
-        if not np.isfinite([stall, peak]).any():
+        limits = drive_limits(joint, 0, motor)
+        if not np.isfinite([limits.stall, limits.peak]).any():
             return None
-        return np.clip(-stall - back, -peak, peak), np.clip(stall - back, -peak, peak)
+        back = limits.slope * speed
+        ends = [np.clip(s * limits.stall - back, -limits.peak, limits.peak) for s in (-1.0, 1.0)]
+        if np.isfinite(limits.velocity):
+            band = (1.0 - FADE_START) * limits.velocity
+            for end in ends:
+                left = (limits.velocity - np.copysign(speed, end * speed)) / band
+                end *= np.clip(left, 0.0, 1.0)
+        return ends[0], ends[1]
     return None
 
 

@@ -487,8 +487,9 @@ async function main() {
   element("title").textContent = data.title;
   const notice = (text) => {
     element("notice").hidden = false;
-    element("notice").textContent = text;
+    element("notice").append(Object.assign(document.createElement("span"), { textContent: text }));
   };
+  if (data.missing) notice(data.missing);
   try {
     page.scene = new Scene(data);
     const { failures } = page.scene;
