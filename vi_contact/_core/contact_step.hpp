@@ -142,7 +142,7 @@ class StepWithLaws {
     laws_.add_blocks(s_.turns_, s_.tree_);
     const bool done = s_.factor_step(s_.tree_) &&
                       (s_.closure_.size() == 0 ||
-                       s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
+                       s_.closure_.factor(s_.tree_, s_.inverse_h_, true));
     s_.tree_.clear_stiff();
     if (done) factor_coupled(s_.closure_.size() > 0, s_.inverse_h_);
     return done;

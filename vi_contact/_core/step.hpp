@@ -61,6 +61,10 @@ inline constexpr double most_fall = 1e4;
 // A Newton step is halved at most so often; after that it is taken as it is.
 inline constexpr int most_halvings = 8;
 
+// Of the kinetic energy of a step, the most that may be across the loops at either end, and the
+// largest difference of both, which is the step's error.
+inline constexpr double most_bend = 0.02, most_bend_error = 1e-3;
+
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {
   VectorX v;
@@ -443,6 +447,9 @@ class Stepper {
     }
     report.residual = largest(r_);
     report.closure = closure_.error();
+    if (report.status == Status::converged && bends_too_far(report)) {
+      report.status = Status::max_iterations;
+    }
     if (report.status == Status::converged) {
       commit(report.method);
     } else if (with_laws_) {
@@ -450,6 +457,41 @@ class Stepper {
     }
     report.contacts = laws_.contacts.closed() + laws_.bodies.closed();
     return report;
+  }
+
+  // Whether loops turn the motion so far within the step that its energy suffers. A step goes along
+  // the chord between two closed configurations. Of its kinetic energy a node has what is along the
+  // loops there, so the step gives or takes the difference of what is across them at its two ends.
+  // Near singular configurations, where light links whip round, that asks for shorter steps. In the
+  // smallest parts of a step it is accepted, as is a step that was foreseen.
+  //
+  // First by the inertia that the loops moved in the solution, right within a factor of a few, then
+  // by the mass matrix.
+  bool bends_too_far(const StepReport& report) {
+    const bool foreseen = report.iterations < 2 || !closure_.factored();
+    if (foreseen || given_ || depth_ >= settings_.max_halvings) return false;
+    for (const Link& link : model_.links) {
+      increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
+    }
+    const double slow = 1e3 * closure_tolerance() * inverse_h_;  // loops are no better than that
+    const double kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + model_.mass * slow * slow;
+    double left = across_loops(frames0_, true), right = across_loops(frames1_, false);
+    if (std::max(std::abs(left), std::abs(right)) < 0.25 * most_bend_error * kinetic) return false;
+    turn_inertias(model_, frames1_);
+    tree_.clear_stiff();
+    set_mass_tangents();
+    left = factor_mass(frames0_, x0_) ? across_loops(frames0_, true) : 0.0;
+    right = factor_mass(frames1_, x1_) ? across_loops(frames1_, true) : 0.0;
+    closure_.evaluate(frames0_, x0_.data(), h_, true);
+    closure_.evaluate(frames1_, x1_.data(), h_, false);
+    return std::abs(left - right) > most_bend_error * kinetic ||
+           std::max(left, right) > most_bend * kinetic;
+  }
+
+  // Kinetic energy of the part of the increment dq_ that the loops forbid at a node [J].
+  double across_loops(const Frames& frames, bool left) {
+    twists(model_, frames, dq_.data(), f_);
+    return closure_.energy_across(f_, left, inverse_h_);
   }
 
   // What happens to the energy at the left node, see node_energy.hpp.
@@ -491,11 +533,13 @@ class Stepper {
     }
   }
 
-  bool factor_mass() {
-    if (!tree_.factor_mass(frames0_)) return false;
+  bool factor_mass() { return factor_mass(frames0_, x0_); }
+  bool factor_mass(const Frames& frames, const VectorX& x) {
+    if (!tree_.factor_mass(frames)) return false;
     if (closure_.holonomic() == 0) return true;
-    closure_.evaluate(frames0_, x0_.data(), h_, true);
-    return closure_.factor(tree_, 1.0, closure_.holonomic());
+    closure_.evaluate(frames, x.data(), h_, true);
+    closure_.choose(frames);
+    return closure_.factor(tree_, 1.0, false);
   }
 
   // M v = p + G' mu, G v = 0
@@ -599,6 +643,7 @@ class Stepper {
     if (closure_.size() > 0) {
       closure_.lambda.setZero();
       closure_.evaluate(frames0_, x0_.data(), h_, true);
+      closure_.choose(frames0_);
     }
   }
 
@@ -676,7 +721,7 @@ class Stepper {
       if (!kept) {
         set_joint_tangents(tree);
         factored = factor_step(tree) &&
-                   (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, closure_.size()));
+                   (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, true));
         if (closure_.size() == 0) note_chord(factored);
         if (!factored) {
           report.status = Status::singular;
