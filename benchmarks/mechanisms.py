@@ -67,7 +67,9 @@ def joint(
     )
 
 
-def loop(name: str, kind: str, link1: str, xyz1: Point, link2: str, xyz2: Point, **more: str) -> str:
+def loop(
+    name: str, kind: str, link1: str, xyz1: Point, link2: str, xyz2: Point, **more: str
+) -> str:
     """A loop joint; axis, rpy1 and rpy2 as text."""
     rpy1, rpy2 = (f' rpy="{more[r]}"' if r in more else "" for r in ("rpy1", "rpy2"))
     axis = f'<axis xyz="{more["axis"]}"/>' if "axis" in more else ""
@@ -172,9 +174,7 @@ def stewart() -> str:
             origin = head
         else:
             extension.append(
-                loop(
-                    f"ball_{i}", "spherical", f"piston_{i}", 0.5 * leg, "platform", head - origin
-                )
+                loop(f"ball_{i}", "spherical", f"piston_{i}", 0.5 * leg, "platform", head - origin)
             )
     parts.append(actuated(*names))
     return robot("stewart", parts, extension)
@@ -256,9 +256,15 @@ def bennett() -> str:
     parts.append(actuated("hinge_0"))
     extension.append(
         loop(
-            "close", "revolute", "bar_2", end.translation, "world", whole.translation,
+            "close",
+            "revolute",
+            "bar_2",
+            end.translation,
+            "world",
+            whole.translation,
             rpy1=text(pin.rpy.matrixToRpy(end.rotation)),
-            rpy2=text(pin.rpy.matrixToRpy(whole.rotation)), axis="0 0 1",
+            rpy2=text(pin.rpy.matrixToRpy(whole.rotation)),
+            axis="0 0 1",
         )  # fmt: skip
     )
     return robot("bennett", parts, extension)
@@ -339,9 +345,7 @@ def _ankle(parts: list[str], extension: list[str], side: str, shin: str, foot_at
 
 def talos_like() -> str:
     """Two legs of a heavy humanoid: knees through four-bar linkages, ankles through rods."""
-    parts = [
-        box("pelvis", 30.0, (0.3, 0.4, 0.6), (0, 0, 0.3), TORSO.format(0.3, "0.3 0.4 0.6"))
-    ]
+    parts = [box("pelvis", 30.0, (0.3, 0.4, 0.6), (0, 0, 0.3), TORSO.format(0.3, "0.3 0.4 0.6"))]
     extension, drives = ['<base type="free"/>'], []
     for side, y in (("left", 0.1), ("right", -0.1)):
         parts += [
@@ -350,9 +354,7 @@ def talos_like() -> str:
             rod(f"{side}_thigh", 5.0, (0, 0, -0.38), 0.06),
             joint(f"{side}_hip_pitch", f"{side}_hip", f"{side}_thigh", (0, 0, 0), rpy=(0, -0.4, 0)),
             rod(f"{side}_shin", 3.0, (0, 0, -0.36), 0.05, KNEE),
-            joint(
-                f"{side}_knee", f"{side}_thigh", f"{side}_shin", (0, 0, -0.38), rpy=(0, 0.8, 0)
-            ),
+            joint(f"{side}_knee", f"{side}_thigh", f"{side}_shin", (0, 0, -0.38), rpy=(0, 0.8, 0)),
         ]
         # crank high on the thigh, rod to a point behind the knee
         back = pin.rpy.rpyToMatrix(0.0, 0.8, 0.0) @ np.array([-0.05, 0.0, 0.0])
@@ -366,8 +368,13 @@ def talos_like() -> str:
         ]
         extension.append(
             loop(
-                f"{side}_knee_end", "revolute", f"{side}_knee_rod", down,
-                f"{side}_shin", (-0.05, 0, 0), axis="0 1 0",
+                f"{side}_knee_end",
+                "revolute",
+                f"{side}_knee_rod",
+                down,
+                f"{side}_shin",
+                (-0.05, 0, 0),
+                axis="0 1 0",
             )  # fmt: skip
         )
         # the shin leans back by 0.4: turn the foot level again
@@ -380,9 +387,7 @@ def talos_like() -> str:
 
 def digit_like() -> str:
     """Two legs with a tarsus that a light rod from the hip holds, and toes on two rods."""
-    parts = [
-        box("pelvis", 15.0, (0.2, 0.3, 0.4), (0, 0, 0.2), TORSO.format(0.2, "0.2 0.3 0.4"))
-    ]
+    parts = [box("pelvis", 15.0, (0.2, 0.3, 0.4), (0, 0, 0.2), TORSO.format(0.2, "0.2 0.3 0.4"))]
     extension, drives = ['<base type="free"/>'], []
     for side, y in (("left", 0.12), ("right", -0.12)):
         parts += [
@@ -413,9 +418,7 @@ def digit_like() -> str:
         ]
         extension += [
             f'<spherical joint="{side}_heel_ball"/>',
-            loop(
-                f"{side}_heel_end", "spherical", f"{side}_heel_rod", down, f"{side}_tarsus", heel
-            ),
+            loop(f"{side}_heel_end", "spherical", f"{side}_heel_rod", down, f"{side}_tarsus", heel),
         ]
         _ankle(parts, extension, side, f"{side}_tarsus", (0, 0, -0.35))
         drives += [f"{side}_hip_roll", f"{side}_hip_yaw", f"{side}_hip_pitch", f"{side}_knee"]

@@ -233,7 +233,8 @@ class Stepper {
   void get_q(double* q) const { q_of_coordinates(model_, x0_.data(), q); }
 
   // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0, and
-  // on what is in contact.
+  // on what is in contact. Where no such velocity exists, the mass matrix being singular or
+  // contacts without a solution, the mean one of the last step, and false.
   bool get_v(double* v) {
     bool done;
     if (with_laws_ && laws_.act()) {
@@ -243,7 +244,10 @@ class Stepper {
       set_mass_tangents();
       done = factor_mass() && solve_mass(p0_, v);
     }
-    node_.v = Eigen::Map<const VectorX>(v, model_.nv);
+    Eigen::Map<VectorX> velocity(v, model_.nv);
+    done = done && velocity.allFinite();
+    if (!done) velocity = predictor_.last() * inverse_h_;
+    node_.v = velocity;
     return done;
   }
 
@@ -450,9 +454,10 @@ class Stepper {
     if (report.status == Status::converged && bends_too_far(report)) {
       report.status = Status::max_iterations;
     }
-    if (report.status == Status::converged) {
-      commit(report.method);
-    } else if (with_laws_) {
+    if (report.status == Status::converged && !commit(report.method)) {
+      report.status = Status::not_finite;
+    }
+    if (report.status != Status::converged && with_laws_) {
       laws_.set_state(warm_.data());  // as they were before the attempt
     }
     report.contacts = laws_.contacts.closed() + laws_.bodies.closed();
@@ -469,7 +474,7 @@ class Stepper {
   // by the mass matrix.
   bool bends_too_far(const StepReport& report) {
     const bool foreseen = report.iterations < 2 || !closure_.factored();
-    if (foreseen || given_ || depth_ >= settings_.max_halvings) return false;
+    if (foreseen || depth_ >= settings_.max_halvings) return false;
     for (const Link& link : model_.links) {
       increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
     }
@@ -720,11 +725,12 @@ class Stepper {
       kept = factored && (size < fall || (iteration > 0 && fall > fall_to_keep_factors));
       if (!kept) {
         set_joint_tangents(tree);
-        factored = factor_step(tree) &&
-                   (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, true));
+        factored =
+            factor_step(tree) && (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, true));
         if (closure_.size() == 0) note_chord(factored);
         if (!factored) {
           report.status = Status::singular;
+          report.body = tree.singular_link();
           return;
         }
       }
@@ -795,15 +801,22 @@ class Stepper {
     }
   }
 
-  // Inertias of what each coordinate moves, taken once, with all coordinates at zero; and, with all
-  // coordinates free to follow, the inverse: the diagonal of the inverse mass matrix.
+  // Inertias of what each coordinate moves, taken once, with all coordinates at zero or, where the
+  // mass matrix is singular there (thin rods in line), bent; and, with all coordinates free to
+  // follow, the inverse: the diagonal of the inverse mass matrix.
   void set_inertias() {
-    Frames frames = zero_frames(model_);
-    turn_inertias(model_, frames);
-    set_mass_tangents();
     inertias_.setZero(model_.nv);
     mobilities_.setZero(model_.nv);
-    if (!tree_.factor_mass(frames)) return;
+    Frames frames = zero_frames(model_);
+    set_levers(frames);
+    turn_inertias(model_, frames);
+    set_mass_tangents();
+    set_floor(frames);
+    if (!tree_.factor_mass(frames)) {
+      frames = bent_frames();
+      turn_inertias(model_, frames);
+      if (!tree_.factor_mass(frames)) return;
+    }
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) inertias_[link.v + j] = tree_.inertia(link, j);
     }
@@ -814,7 +827,34 @@ class Stepper {
       mobilities_[j] = dq_[j];
     }
     dq_.setZero();
-    set_levers(frames);
+  }
+
+  // The least inertia that counts of every coordinate, by what it moves with all others held.
+  void set_floor(const Frames& frames) {
+    for (int j = 0; j < model_.nv; ++j) {
+      dq_[j] = 1.0;
+      apply_mass_matrix(model_, frames, dq_.data(), f_, p1_.data());
+      dq_[j] = 0.0;
+      tree_.floor[j] = least_inertia * p1_[j];
+    }
+    for (const Link& link : model_.links) {  // three turns or slides that go together
+      for (int j = 0; link.kind != JointKind::planar && j + 3 <= link.nv; j += 3) {
+        auto group = tree_.floor.segment<3>(link.v + j);
+        group.setConstant(group.maxCoeff());
+      }
+    }
+    chord_.floor = tree_.floor;
+  }
+
+  // All joints of one coordinate at some angle of their own.
+  Frames bent_frames() const {
+    VectorX x = x0_;
+    for (const Link& link : model_.links) {
+      if (link.nv == 1) x[link.c] = 0.3 + 0.1 * std::sin(3.0 * link.v);
+    }
+    Frames frames(model_.size());
+    forward_kinematics(model_, x.data(), frames);
+    return frames;
   }
 
   // levers_: sum of mass times distance of what each joint carries, for the round-off of momenta.
@@ -996,11 +1036,12 @@ class Stepper {
 
   // kappa = d(joint force residual) / d(increment at the right node, axes of the child)
   void set_joint_tangents() { set_joint_tangents(tree_); }
-  // Right momentum of the interval and half of its forces: the momentum of the new node.
+  // Right momentum of the interval and half of its forces: the momentum of the new node. False, and
+  // the old node stays, if a number is not finite.
   //
   // What is left of the residual at the old node is carried over, so that the round-off of many
   // steps does not add up to a drift of the momentum.
-  [[gnu::flatten]] void commit(Method method) {
+  [[gnu::flatten]] bool commit(Method method) {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     turn_inertias(model_, frames1_);
@@ -1036,6 +1077,7 @@ class Stepper {
     } else {
       torque_.setZero(), tau_.setZero(), saturated_.setZero();
     }
+    if (!p1_.allFinite() || !x1_.allFinite()) return false;
     remember_feedback();
     if (keep_books) keep_right();
     if (with_laws_) {
@@ -1051,6 +1093,7 @@ class Stepper {
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
     std::swap(spring0_, spring1_);
+    return true;
   }
 
   // p1 -= r, turned from the axes of the child at the old node to those at the new one. Of a free
