@@ -265,7 +265,7 @@ def bennett() -> str:
             rpy1=text(pin.rpy.matrixToRpy(end.rotation)),
             rpy2=text(pin.rpy.matrixToRpy(whole.rotation)),
             axis="0 0 1",
-        )  # fmt: skip
+        )
     )
     return robot("bennett", parts, extension)
 
@@ -375,7 +375,7 @@ def talos_like() -> str:
                 f"{side}_shin",
                 (-0.05, 0, 0),
                 axis="0 1 0",
-            )  # fmt: skip
+            )
         )
         # the shin leans back by 0.4: turn the foot level again
         _ankle(parts, extension, side, f"{side}_shin", (0, 0, -0.36))

@@ -65,6 +65,10 @@ struct SmallLU {
 // singular.
 inline constexpr double least_inertia = 1e-10;
 
+// Of that, for joints that turn about every axis: a light rod on a ball joint has little inertia
+// about itself beside what it carries, and only round-off is none.
+inline constexpr double least_of_several = 1e-4;
+
 class Elimination {
  public:
   explicit Elimination(const Model& model)

@@ -840,7 +840,7 @@ class Stepper {
     for (const Link& link : model_.links) {  // three turns or slides that go together
       for (int j = 0; link.kind != JointKind::planar && j + 3 <= link.nv; j += 3) {
         auto group = tree_.floor.segment<3>(link.v + j);
-        group.setConstant(group.maxCoeff());
+        group.setConstant(group.maxCoeff() * least_of_several);
       }
     }
     chord_.floor = tree_.floor;
