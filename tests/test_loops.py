@@ -1,5 +1,6 @@
 """Closed loops stay closed, redundant rows and all; mimic joints follow."""
 
+import mechanisms
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -107,3 +108,84 @@ def test_start_velocity_is_projected_on_the_loop():
     assert np.abs(jacobian @ v).max() > 0.05
     state = sim.reset(v=v)
     assert np.abs(jacobian @ state.v).max() < 1e-12  # round-off
+
+
+# ---------------------------------------------------------------- mechanisms, see benchmarks/loops
+MECHANISMS = {**mechanisms.FIXED, **mechanisms.FREE_BASE}
+
+
+def mechanism(tmp_path, name):
+    return vc.load_robot(write(tmp_path, MECHANISMS[name]()), contacts="none")
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "rank"),
+    [
+        ("delta", 15, 15),
+        ("stewart", 15, 15),
+        ("rssr", 3, 3),
+        ("bennett", 5, 2),
+        ("parallel cranks", 10, 3),
+        ("twice hinged", 5, 0),
+        ("digit-like", 18, 18),
+        ("talos-like", 22, 16),
+    ],
+)
+def test_mechanisms_have_the_rank_they_should(tmp_path, name, rows, rank):
+    loaded = mechanism(tmp_path, name)
+    assert sum(loop.kind.rows for loop in loaded.loops) == rows
+    assert loaded.nv - loaded.mobility.degrees_of_freedom == rank
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("control", ["passive", "PD"])
+def test_mechanisms_move_with_few_iterations(tmp_path, name, control):
+    """Light rods beside heavy links, loops that add no rank: nothing is swamped, nothing fails."""
+    loaded = mechanism(tmp_path, name)
+    free = name in mechanisms.FREE_BASE
+    gravity = (0.0, 0.0, 0.0) if free else (0.0, 0.0, -9.81)
+    sim = vc.Simulator(loaded, 0.002, ground=None, joint_limits=False, gravity=gravity)
+    sim.reset(v=np.random.default_rng(0).normal(size=loaded.nv))
+    hold = None if control == "passive" else vc.JointCommand(q=0.0, kp=50.0, kd=1.0)
+    t = sim.run(2.0, hold)
+    assert t.iterations.mean() < 3.0
+    assert t.constraint_error.max() < 2e-12  # closure_tolerance, and round-off of half a metre
+    if control == "passive":
+        # what loops may take or give in a step is 1e-3; such steps are few and of either sign
+        np.testing.assert_allclose(t.energy, t.energy[0], atol=0.01 * t.kinetic.max())
+
+
+def test_light_rods_cost_nothing(tmp_path):
+    """Rods of a gram and of a tenth of a milligram: the same motion, the same effort."""
+    ends = []
+    for mass in (1e-3, 1e-7):
+        loaded = vc.load_robot(write(tmp_path, mechanisms.delta(mass)), contacts="none")
+        sim = vc.Simulator(loaded, 0.002, ground=None, joint_limits=False)
+        t = sim.run(0.5, vc.StepFunction(lambda time: [0.3, 0.1, -0.2]))
+        assert t.iterations.mean() < 3.0  # it was thousands
+        ends.append([t.q[-1][loaded.joints[i].idx_q] for i in (0, 3, 6)])
+    # a gram beside 1.4 kg of arms and platform
+    np.testing.assert_allclose(ends[0], ends[1], atol=0.02)
+
+
+def test_a_passive_delta_keeps_its_energy_near_singular_configurations(tmp_path):
+    """It comes near them at 2.18, 5.35 and 6.11 s; steps of 5 ms gained as much as it had."""
+    loaded = mechanism(tmp_path, "delta")
+    sim = vc.Simulator(loaded, 0.002, ground=None, joint_limits=False)
+    sim.reset(v=np.random.default_rng(0).normal(size=loaded.nv))
+    t = sim.run(10.0)
+    assert (t.parts > 1).any()  # such steps were met, and taken in parts
+    assert (t.energy - t.energy[0]).max() < 0.01 * t.kinetic.max()
+
+
+def test_a_loop_that_adds_no_rank_has_no_impulses(tmp_path):
+    """The robot with its hinge declared twice moves as it does with one."""
+    twice = mechanism(tmp_path, "twice hinged")
+    ends = []
+    for loaded in (twice, bare(twice, loops=())):
+        sim = vc.Simulator(loaded, 0.005, ground=None, joint_limits=False)
+        v = np.random.default_rng(0).normal(size=twice.nv)
+        sim.reset(v=v)
+        ends.append(sim.run(1.0, vc.StepFunction(lambda time: [0.2])).q[-1])
+    # beside the tolerance of each step, 1e-10 N s, over 200 steps
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-7)

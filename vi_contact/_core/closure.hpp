@@ -3,19 +3,22 @@
 //   e(q1) / h + compliance lambda = 0,    forces J(q0)' lambda [impulses]
 //
 // and their Schur complement on the tree. Rows may be redundant (a planar loop closed by a
-// spherical joint has one too many): a small regularisation acts on the change of lambda in each
-// Newton iteration only, so that it costs no closure, and lambda starts from zero in every step.
+// spherical joint has one too many): what they say is a matter of geometry, not of inertias or of
+// what holds the links, so independent ones are chosen by their gradients in joint coordinates at
+// the node, where the loops are closed. The others follow, and have no impulses.
 #pragma once
 
 #include <array>
+#include <numeric>
 
 #include "elimination.hpp"
-#include "forces.hpp"
+#include "maps.hpp"
 
 namespace vi_contact {
 
-// Relative to the largest diagonal entry of the Schur complement.
-inline constexpr double loop_regularisation = 1e-9;
+// Of a row's gradient, what the others must leave for it to be independent. Round-off and loops
+// that are closed to 1e-12 leave about 1e-12 of redundant ones; `robot/closure.py` has the same.
+inline constexpr double rank_tolerance = 1e-8;
 
 // One end of a row: a wrench on a link, or the force of a joint with one coordinate.
 struct RowEnd {
@@ -51,6 +54,7 @@ class Closure {
     }
     for (int i = 0; i < model.size(); ++i) {
       (on_path[i] ? path_ : others_).push_back(i);
+      columns_.push_back(static_cast<int>(path_dofs_.size()));
       for (int j = 0; on_path[i] && j < model.links[i].nv; ++j) {
         path_dofs_.push_back(model.links[i].v + j);
       }
@@ -59,10 +63,13 @@ class Closure {
     rows.resize(count);
     lambda = VectorX::Zero(count);
     schur_.resize(count, count);
-    plain_.resize(count, count);
+    gradients_.resize(holonomic_, path_dofs_.size());
+    sizes_ = VectorX::Zero(holonomic_);
+    scale_ = VectorX::Zero(count);
+    used_.resize(count);
     answers_ = Eigen::MatrixXd::Zero(model.nv, count);
     twists_.resize(path_.size(), count);
-    rhs_ = mu_ = VectorX::Zero(count);
+    rhs_ = rates_ = mu_ = VectorX::Zero(count);
     lengths_.assign(count, 0.0);
     order_.resize(count);
   }
@@ -140,26 +147,54 @@ class Closure {
     return work;
   }
 
-  // Schur complement of the first m rows on the factored tree, as an LU decomposition.
-  bool factor(Elimination& tree, double inverse_h, int m) {
-    active_ = m;
-    double largest = 0.0;
+  // Chooses independent rows at the node that was evaluated last, the farthest from all that are
+  // chosen first; those with a compliance always take part.
+  void choose(const Frames& frames) {
+    factored_ = false;
+    for (int i = 0; i < holonomic_; ++i) {
+      gradients_.row(i).setZero();
+      sizes_[i] = 0.0;
+      for (const RowEnd& end : rows[i].ends) sizes_[i] += add_gradient(end, frames, i);
+    }
+    std::iota(used_.begin(), used_.end(), 0);
+    for (independent_ = 0; independent_ < holonomic_; ++independent_) {
+      const int k = independent_;
+      int best = k;
+      double most = 0.0;
+      for (int i = k; i < holonomic_; ++i) {
+        const double left = gradients_.row(used_[i]).squaredNorm() / sizes_[used_[i]];
+        if (left > most) most = left, best = i;
+      }
+      if (!(most > rank_tolerance * rank_tolerance)) break;
+      std::swap(used_[k], used_[best]);
+      const auto chosen = gradients_.row(used_[k]);
+      const double inverse = 1.0 / chosen.squaredNorm();
+      for (int i = k + 1; i < holonomic_; ++i) {
+        auto row = gradients_.row(used_[i]);
+        row -= inverse * row.dot(chosen) * chosen;
+      }
+    }
+    for (int i = holonomic_; i < size(); ++i) used_[independent_ + i - holonomic_] = i;
+  }
+
+  // Schur complement of the chosen rows on the factored tree, those of the loops and mimic joints
+  // alone or all, as an LU decomposition. Rows differ by orders of magnitude in what they move (a
+  // heavy link, a light rod, a turn): each is scaled by its own entry on the diagonal.
+  bool factor(Elimination& tree, double inverse_h, bool with_compliant) {
+    const int m = active_ = independent_ + (with_compliant ? size() - holonomic_ : 0);
     for (int j = 0; j < m; ++j) {
+      const Row& row = rows[used_[j]];
       for (int i : path_) g_[i].linear.setZero(), g_[i].angular.setZero();
-      add_force(rows[j], -1.0, g_, r_.data());
+      add_force(row, -1.0, g_, r_.data());
       tree.climb(path_, r_.data(), g_);
       tree.descend(path_, dq_.data());
-      add_joint_force(rows[j], 0.0);
+      add_joint_force(row, 0.0);
       answers_.col(j) = dq_;
       for (size_t i = 0; i < path_.size(); ++i) twists_(i, j) = tree.twist(path_[i]);
-      for (int i = 0; i < m; ++i) schur_(i, j) = inverse_h * rate(rows[i], tree, dq_);
-      largest = std::max(largest, schur_(j, j));
+      for (int i = 0; i < m; ++i) schur_(i, j) = inverse_h * rate(rows[used_[i]], tree, dq_);
+      schur_(j, j) += row.compliance;
     }
-    plain_.topLeftCorner(m, m) = schur_.topLeftCorner(m, m);
-    for (int j = 0; j < m; ++j) {
-      schur_(j, j) += rows[j].compliance > 0.0 ? rows[j].compliance : loop_regularisation * largest;
-    }
-    return decompose();
+    return factored_ = decompose();
   }
 
   // Newton step of the tree and the rows together: increments dq, and lambda is changed.
@@ -170,11 +205,12 @@ class Closure {
     tree.climb(r.data());
     tree.descend(path_, dq);
     for (int i = 0; i < m; ++i) {
-      rhs_[i] = -(inverse_h * rows[i].error + rows[i].compliance * lambda[i]) -
-                inverse_h * rate(rows[i], tree, all);
+      const Row& row = rows[used_[i]];
+      rhs_[i] = -(inverse_h * row.error + row.compliance * lambda[used_[i]]) -
+                inverse_h * rate(row, tree, all);
     }
     substitute();
-    lambda.head(m) += rhs_.head(m);
+    for (int i = 0; i < m; ++i) lambda[used_[i]] += rhs_[i];
     answer(tree, rhs_, dq);
   }
 
@@ -183,7 +219,7 @@ class Closure {
     Eigen::Map<VectorX> all(dq, model_.nv);
     tree.climb(r.data());
     tree.descend(path_, dq);
-    for (int i = 0; i < active_; ++i) rhs_[i] = -inverse_h * rate(rows[i], tree, all);
+    for (int i = 0; i < active_; ++i) rhs_[i] = -inverse_h * rate(rows[used_[i]], tree, all);
     substitute();
     answer(tree, rhs_, dq);
   }
@@ -191,26 +227,39 @@ class Closure {
   // Takes back half of the last change of lambda.
   void halve_step() {
     rhs_.head(active_) *= 0.5;
-    lambda.head(active_) -= rhs_.head(active_);
+    for (int i = 0; i < active_; ++i) lambda[used_[i]] -= rhs_[i];
   }
+
+  // Kinetic energy of the part of a motion that the loops forbid at the left or right node [J], by
+  // the inertia of the last `factor`. Mimic rows are linear and forbid nothing that was allowed.
+  double energy_across(const std::vector<Wrench>& increments, bool left, double inverse_h) {
+    rates_.setZero();
+    for (int i = 0; i < independent_; ++i) {
+      for (const RowEnd& end : rows[used_[i]].ends) {
+        if (end.link == world || end.joint) continue;
+        const Wrench &xi = increments[end.link], &w = left ? end.left : end.right;
+        rates_[i] += inverse_h * (w.linear.dot(xi.linear) + w.angular.dot(xi.angular));
+      }
+    }
+    rhs_ = rates_;
+    substitute();
+    return 0.5 * rates_.dot(rhs_);
+  }
+
+  // Whether there was a factorisation since the rows were chosen.
+  bool factored() const { return factored_; }
 
   // Velocities v with J v = 0 and M v = p + J' mu, for the factored mass matrix M.
   void project(Elimination& tree, const VectorX& p, double* v) {
-    const int m = active_;
     Eigen::Map<VectorX> all(v, model_.nv);
     dq_ = -p;
     tree.climb(dq_.data());
     tree.descend(path_, v);
+    for (int i = 0; i < active_; ++i) rhs_[i] = -rate(rows[used_[i]], tree, all);
+    substitute();
     mu_.setZero();
-    for (int refinement = 0; refinement < 2; ++refinement) {  // undoes the regularisation
-      for (int i = 0; i < m; ++i) {
-        rhs_[i] = -rate(rows[i], tree, all);
-        for (int j = 0; j < m; ++j) rhs_[i] -= plain_(i, j) * mu_[j];
-      }
-      substitute();
-      mu_.head(m) += rhs_.head(m);
-    }
-    answer(tree, mu_, v);
+    for (int i = 0; i < active_; ++i) mu_[used_[i]] = rhs_[i];
+    answer(tree, rhs_, v);
   }
 
  private:
@@ -224,6 +273,28 @@ class Closure {
       }
     }
     tree.descend(others_, dq);
+  }
+
+  // Adds an end's part of the gradient of row i by the coordinates of the path; the square of what
+  // that were if every joint turned or slid along with the row.
+  double add_gradient(const RowEnd& end, const Frames& frames, int i) {
+    if (end.link == world) return 0.0;
+    if (end.joint) {
+      gradients_(i, columns_[end.link]) += end.coefficient;
+      return end.coefficient * end.coefficient;
+    }
+    double square = 0.0;
+    Wrench f = end.left;
+    for (int k = end.link; k != world; k = model_.links[k].parent) {
+      const Link& link = model_.links[k];
+      project_joint(link, frames[k], f, gradients_.row(i).data() + columns_[k]);
+      if (link.kind != JointKind::prismatic) square += f.angular.squaredNorm();
+      if (link.kind != JointKind::revolute && link.kind != JointKind::spherical) {
+        square += f.linear.squaredNorm();
+      }
+      f.angular += frames[k].r.cross(f.linear);
+    }
+    return square;
   }
 
   static void set_end(RowEnd& end, int link, const Wrench& wrench, bool left) {
@@ -288,9 +359,17 @@ class Closure {
     return sum;
   }
 
-  // LU with row exchanges, in place.
+  // LU with row exchanges, in place, of the matrix with a diagonal of ones.
   bool decompose() {
     const int m = active_;
+    for (int k = 0; k < m; ++k) {
+      const double size = std::abs(schur_(k, k));
+      if (!(size > 0.0 && size < infinity)) return false;
+      scale_[k] = 1.0 / std::sqrt(size);
+    }
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < m; ++j) schur_(i, j) *= scale_[i] * scale_[j];
+    }
     for (int k = 0; k < m; ++k) {
       int best = k;
       for (int i = k + 1; i < m; ++i) {
@@ -309,6 +388,7 @@ class Closure {
 
   void substitute() {
     const int m = active_;
+    for (int k = 0; k < m; ++k) rhs_[k] *= scale_[k];
     for (int k = 0; k < m; ++k) std::swap(rhs_[k], rhs_[order_[k]]);
     for (int k = 0; k < m; ++k) {
       for (int i = k + 1; i < m; ++i) rhs_[i] -= schur_(i, k) * rhs_[k];
@@ -317,6 +397,7 @@ class Closure {
       for (int j = k + 1; j < m; ++j) rhs_[k] -= schur_(k, j) * rhs_[j];
       rhs_[k] /= schur_(k, k);
     }
+    for (int k = 0; k < m; ++k) rhs_[k] *= scale_[k];
   }
 
   const Model& model_;
@@ -324,12 +405,16 @@ class Closure {
       path_dofs_;  // links between rows and root, and what hangs on them
   std::vector<Wrench> g_;
   VectorX r_, dq_, mu_;
-  int holonomic_ = 0, active_ = 0;
-  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> schur_, plain_;
-  // Column j: increments of joints and links on the path in answer to a unit impulse of row j.
+  std::vector<int> columns_;  // first of each link among path_dofs_
+  int holonomic_ = 0, independent_ = 0, active_ = 0;
+  std::vector<int> used_;  // rows: the independent ones, then those with a compliance
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> schur_, gradients_;
+  VectorX sizes_, scale_;  // squares of what both ends give to a gradient; of the rows of schur_
+  // Column j: increments of joints and links on the path in answer to a unit impulse of row used_j.
   Eigen::MatrixXd answers_;
   Eigen::Matrix<Vector6, Eigen::Dynamic, Eigen::Dynamic> twists_;
-  VectorX rhs_;
+  VectorX rhs_, rates_;
+  bool factored_ = false;  // since rows were chosen
   std::vector<int> order_;
   std::vector<double> lengths_;  // of dampers at the left node
 };

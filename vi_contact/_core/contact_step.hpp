@@ -57,12 +57,12 @@ class StepWithLaws {
     report.status = Status::max_iterations;
     bool missed = true;
     for (int round = 0; missed && round < 10; ++round) {  // those thought to be far come in
-      if (!solve_selected(report)) return;
+      if (!solve_selected(report)) return note_singular(report);
       missed = add_missed(round < most_corrections);
     }
     if (missed) return;
     if (laws_.contacts.ground().restitution > 0.0 && set_bounces()) {
-      if (!solve_selected(report)) return;
+      if (!solve_selected(report)) return note_singular(report);
       if (add_missed(false)) return;
     }
     report.status = Status::converged;
@@ -140,10 +140,11 @@ class StepWithLaws {
     s_.set_joint_tangents();
     s_.tree_.clear_stiff();
     laws_.add_blocks(s_.turns_, s_.tree_);
-    const bool done = s_.factor_step(s_.tree_) &&
-                      (s_.closure_.size() == 0 ||
-                       s_.closure_.factor(s_.tree_, s_.inverse_h_, s_.closure_.size()));
+    const bool done =
+        s_.factor_step(s_.tree_) &&
+        (s_.closure_.size() == 0 || s_.closure_.factor(s_.tree_, s_.inverse_h_, true));
     s_.tree_.clear_stiff();
+    singular_ = !done;
     if (done) factor_coupled(s_.closure_.size() > 0, s_.inverse_h_);
     return done;
   }
@@ -367,6 +368,12 @@ class StepWithLaws {
   bool begins_at_rest(double gap, double speed) const {
     const double fall = 0.5 * s_.h_ * std::max(s_.gravity_.norm(), least_gravity);
     return s_.last_.h == 0.0 && gap <= touching && -speed <= fall;
+  }
+
+  void note_singular(StepReport& report) const {
+    if (!singular_) return;
+    report.status = Status::singular;
+    report.body = s_.tree_.singular_link();
   }
 
   // Contacts that turn out to be closed and were not thought of.
@@ -690,6 +697,7 @@ class StepWithLaws {
   Stepper& s_;
   Laws& laws_;
   double gravity_ = 0.0, taken_ = 0.0;
+  bool singular_ = false;  // the last factorisation found no inertia
 };
 
 inline void Stepper::solve_with_laws(StepReport& report) { StepWithLaws(*this).solve(report); }

@@ -60,6 +60,15 @@ struct SmallLU {
   }
 };
 
+// A joint that moves less than this part of the inertia it would with all others held has none but
+// round-off, of sums or of the file's angles (1.5708 for pi / 2 leaves 1e-11): the matrix is
+// singular.
+inline constexpr double least_inertia = 1e-10;
+
+// Of that, for joints that turn about every axis: a light rod on a ball joint has little inertia
+// about itself beside what it carries, and only round-off is none.
+inline constexpr double least_of_several = 1e-4;
+
 class Elimination {
  public:
   explicit Elimination(const Model& model)
@@ -72,7 +81,8 @@ class Elimination {
         y_(model.nv),
         stiff_(model.size()),
         kappa(VectorX::Zero(model.nv)),
-        kappa_dense(model.dense, Matrix6::Zero()) {}
+        kappa_dense(model.dense, Matrix6::Zero()),
+        floor(VectorX::Zero(model.nv)) {}
 
  private:
   struct Pivot {
@@ -98,11 +108,14 @@ class Elimination {
   std::vector<Matrix6> stiff_;
   std::vector<int> stiff_links_;
   const Frames *left_ = nullptr, *right_ = nullptr;
+  double inverse_h_ = 1.0;
+  int singular_ = world;
 
  public:
   VectorX kappa;                     // tangent of each joint's own force, one coordinate
   std::vector<Matrix6> kappa_dense;  // the same of joints with several coordinates
   bool driven_base = false;          // whether a free base has a tangent of its own
+  VectorX floor;                     // least inertia of each coordinate, see `least_inertia`
 
   // Blocks to add to single links, such as those of contacts, in every factorisation that follows.
   Matrix6& stiffen(int link) {
@@ -114,11 +127,13 @@ class Elimination {
   }
   void clear_stiff() { stiff_links_.clear(); }
 
+  int singular_link() const { return singular_; }  // whose joint the last factorisation stopped at
+
   // The Newton matrix of a step: D = d(left momentum) / d(pose at the right node).
   [[gnu::flatten]] bool factor_step(const Frames& left, const Frames& right,
                                     const std::vector<Turn>& turns, const Spins& spins,
                                     double inverse_h) {
-    begin(left, right);
+    begin(left, right, inverse_h);
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
       if (link.wheel >= 0) {
@@ -134,7 +149,7 @@ class Elimination {
 
   // The mass matrix at one node.
   [[gnu::flatten]] bool factor_mass(const Frames& frames) {
-    begin(frames, frames);
+    begin(frames, frames, 1.0);
     const bool symmetric = stiff_links_.empty();
     for (int i = model_.size() - 1; i >= 0; --i) {
       const Link& link = model_.links[i];
@@ -183,7 +198,8 @@ class Elimination {
   }
 
  private:
-  void begin(const Frames& left, const Frames& right) {
+  void begin(const Frames& left, const Frames& right, double inverse_h) {
+    inverse_h_ = inverse_h;
     left_ = &left, right_ = &right;
     std::fill(filled_.begin(), filled_.end(), false);
     for (int i : stiff_links_) pivots_[i].K = stiff_[i], filled_[i] = true;
@@ -208,6 +224,22 @@ class Elimination {
     }
   }
 
+  bool is_singular(double pivot, int i) {
+    if (std::abs(pivot) > inverse_h_ * floor[model_.links[i].v]) return false;
+    singular_ = i;
+    return true;
+  }
+
+  template <int n>
+  bool is_singular(const SmallLU<n>& lu, int i) {
+    for (int j = 0; j < n; ++j) {
+      if (1.0 > std::abs(lu.inverse[j]) * inverse_h_ * floor[model_.links[i].v + j]) continue;
+      singular_ = i;
+      return true;
+    }
+    return false;
+  }
+
   bool eliminate(int i) {
     const Link& link = model_.links[i];
     pivots_[i].r0 = (*left_)[i].r, pivots_[i].r1 = (*right_)[i].r;
@@ -220,7 +252,7 @@ class Elimination {
     pivot.U = a1[0] * K.col(at) + a1[1] * K.col(at + 1) + a1[2] * K.col(at + 2);
     const double d =
         a0[0] * pivot.U[at] + a0[1] * pivot.U[at + 1] + a0[2] * pivot.U[at + 2] + kappa[link.v];
-    if (!(std::abs(d) > 0.0)) return false;
+    if (is_singular(d, i)) return false;
     pivot.inverse = 1.0 / d;
     if (link.parent == world) return true;
     const Vector3 scaled = pivot.inverse * a0;
@@ -248,7 +280,7 @@ class Elimination {
     const Vector3 l = inverse_h * wheel.axial * spin.axis;
     pivot.U = K.rightCols<3>() * a1;
     const double d = a0.dot(pivot.U.tail<3>()) + inverse_h * wheel.axial + kappa[link.v];
-    if (!(std::abs(d) > 0.0)) return false;
+    if (is_singular(d, i)) return false;
     pivot.inverse = 1.0 / d;
     if (link.parent == world) return true;
     pivot.W = pivot.inverse * (K.bottomRows<3>().transpose() * a0);
@@ -280,7 +312,7 @@ class Elimination {
     }
     const double d =
         a[0] * pivot.U[at] + a[1] * pivot.U[at + 1] + a[2] * pivot.U[at + 2] + kappa[link.v];
-    if (!(std::abs(d) > 0.0)) return false;
+    if (is_singular(d, i)) return false;
     pivot.inverse = 1.0 / d;
     if (link.parent == world) return true;
     pivot.W = pivot.inverse * pivot.U;
@@ -333,7 +365,8 @@ class Elimination {
     Eigen::Matrix<double, n, n> d = N.transpose().lazyProduct(dense.U.leftCols<n>());
     d += kappa_dense[link.dense].topLeftCorner<n, n>();
     dense.diagonal.head<n>() = d.diagonal();
-    if (!lu<n>(dense).compute(d)) return false;
+    if (!lu<n>(dense).compute(d)) return singular_ = i, false;
+    if (is_singular<n>(lu<n>(dense), i)) return false;
     if (link.parent == world) return true;
     dense.W.topRows<n>() = N.transpose().lazyProduct(K);
     for (int j = 0; j < 6; ++j) lu<n>(dense).solve_in_place(dense.W.col(j).head<n>());
@@ -356,7 +389,8 @@ class Elimination {
       }
     }
     dense.diagonal = K.diagonal();
-    return dense.lu6.compute(K);
+    if (!dense.lu6.compute(K)) return singular_ = i, false;
+    return !is_singular<6>(dense.lu6, i);
   }
 
   template <int n>

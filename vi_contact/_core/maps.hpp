@@ -6,32 +6,36 @@
 
 namespace vi_contact {
 
+// out += S' f, the generalised force of a wrench at a joint.
+inline void project_joint(const Link& link, const Frame& frame, const Wrench& f, double* out) {
+  switch (link.kind) {
+    case JointKind::revolute:
+      out[0] += frame.a.dot(f.angular);
+      break;
+    case JointKind::prismatic:
+      out[0] += frame.a.dot(f.linear);
+      break;
+    case JointKind::spherical:
+      Eigen::Map<Vector3>(out, 3) += frame.R.transpose() * f.angular;
+      break;
+    case JointKind::planar:
+      out[0] += frame.R.col(0).dot(f.linear);
+      out[1] += frame.R.col(1).dot(f.linear);
+      out[2] += frame.R.col(2).dot(f.angular);
+      break;
+    default:
+      Eigen::Map<Vector3>(out, 3) += frame.R.transpose() * f.linear;
+      Eigen::Map<Vector3>(out + 3, 3) += frame.R.transpose() * f.angular;
+      break;
+  }
+}
+
 // out += P(q)' f; f is summed towards the root in place.
 inline void project(const Model& model, const Frames& frames, std::vector<Wrench>& f, double* out) {
   for (int i = model.size() - 1; i >= 0; --i) {
     const Link& link = model.links[i];
     const Frame& frame = frames[i];
-    double* o = out + link.v;
-    switch (link.kind) {
-      case JointKind::revolute:
-        o[0] += frame.a.dot(f[i].angular);
-        break;
-      case JointKind::prismatic:
-        o[0] += frame.a.dot(f[i].linear);
-        break;
-      case JointKind::spherical:
-        Eigen::Map<Vector3>(o, 3) += frame.R.transpose() * f[i].angular;
-        break;
-      case JointKind::planar:
-        o[0] += frame.R.col(0).dot(f[i].linear);
-        o[1] += frame.R.col(1).dot(f[i].linear);
-        o[2] += frame.R.col(2).dot(f[i].angular);
-        break;
-      default:
-        Eigen::Map<Vector3>(o, 3) += frame.R.transpose() * f[i].linear;
-        Eigen::Map<Vector3>(o + 3, 3) += frame.R.transpose() * f[i].angular;
-        break;
-    }
+    project_joint(link, frame, f[i], out + link.v);
     if (link.parent == world) continue;
     f[link.parent].linear += f[i].linear;
     f[link.parent].angular += f[i].angular + frame.r.cross(f[i].linear);

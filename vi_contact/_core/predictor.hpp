@@ -29,7 +29,6 @@ class Predictor {
   }
 
   auto last() const { return D_.col(0); }
-  auto last_change() const { return D_.col(1); }  // zero where it is not known
 
   // Begins with a guess of the first increment.
   void restart(const VectorX& guess) {

@@ -20,14 +20,7 @@
 
 namespace vi_contact {
 
-enum class Status {
-  converged,
-  max_iterations,
-  rotation,
-  singular,
-  not_finite,
-  rough = 100,  // of a try, which is then refined; never of a step
-};
+enum class Status { converged, max_iterations, rotation, singular, not_finite };
 
 struct Settings {
   double momentum_tolerance = 1e-10;
@@ -74,10 +67,9 @@ inline constexpr int most_halvings = 8;
 // A step is split before it is tried if its farthest turn would be so many times what is accepted.
 inline constexpr double clearly_farther = 1.5;
 
-// Where a coordinate goes so much farther or less far than in the last step [rad or m], and no
-// contact or limit pushes, the error of the step is looked at, and not accepted beyond the second.
-// Closed legs of light links whip so; left alone they gain energy.
-inline constexpr double rough_change = 0.06, rough_error = 0.01;
+// Of the kinetic energy of a step, the most that may be across the loops at either end, and the
+// largest difference of both, which is the step's error.
+inline constexpr double most_bend = 0.02, most_bend_error = 1e-3;
 
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {
@@ -187,7 +179,7 @@ class Stepper {
   // the feedback of the last step, the step of the last factorisation, and what contacts and joints
   // remember.
   int state_size() const {
-    return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 7 +
+    return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 6 +
            laws_.state_size();
   }
 
@@ -201,7 +193,6 @@ class Stepper {
     *out++ = chord_of_.h;
     *out++ = chord_of_.fall;
     *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h, *out++ = last_.turning;
-    *out++ = last_.pushed;
     put(last_.drives);
     laws_.get_state(out);
   }
@@ -223,7 +214,6 @@ class Stepper {
     chord_of_.fall = *in++;
     chord_is_old_ = true;
     last_.kinetic = *in++, last_.power = *in++, last_.h = *in++, last_.turning = *in++;
-    last_.pushed = *in++ != 0.0;
     take(last_.drives);
     laws_.set_state(in);
     leaned_last_ = true;  // or may have
@@ -245,7 +235,6 @@ class Stepper {
     last_.power = with_laws_ ? conservative_power(v) : 0.0;
     last_.h = 0.0;
     last_.turning = fastest_rotation(v).first;
-    last_.pushed = false;
     last_.drives.setZero();
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
@@ -253,7 +242,8 @@ class Stepper {
   void get_q(double* q) const { q_of_coordinates(model_, x0_.data(), q); }
 
   // Node velocity: the momentum projected on the loops' tangent, M v = p + G' mu with G v = 0, and
-  // on what is in contact.
+  // on what is in contact. Where no such velocity exists, the mass matrix being singular or
+  // contacts without a solution, the mean one of the last step, and false.
   bool get_v(double* v) {
     bool done;
     if (with_laws_ && laws_.act()) {
@@ -263,7 +253,10 @@ class Stepper {
       set_mass_tangents();
       done = factor_mass() && solve_mass(p0_, v);
     }
-    node_.v = Eigen::Map<const VectorX>(v, model_.nv);
+    Eigen::Map<VectorX> velocity(v, model_.nv);
+    done = done && velocity.allFinite();
+    if (!done) velocity = predictor_.last() * inverse_h_;
+    node_.v = velocity;
     return done;
   }
 
@@ -320,12 +313,10 @@ class Stepper {
     parts.parts = 0;
     parts.error = 0.0;
     const bool far = turns_far();
-    bool whole_again = refined || far;
-    if (!whole_again) {
-      const StepReport report = interval(tau, wrenches, settings_.max_halvings > 0);
+    if (!refined && !far) {
+      const StepReport report = interval(tau, wrenches);
       if (report.status == Status::converged || settings_.max_halvings == 0) return report;
       parts.iterations = report.iterations;
-      whole_again = report.status == Status::rough;
     }
     saved_.resize(state_size());
     get_state(saved_.data());
@@ -333,7 +324,8 @@ class Stepper {
     laws_.contacts.touches.clear();
     get_v(v_before_.data());
     const double whole = h_;
-    const bool done = whole_again ? part(tau, wrenches, 0, parts) : halves(tau, wrenches, 1, parts);
+    const bool done =
+        refined || far ? part(tau, wrenches, 0, parts) : halves(tau, wrenches, 1, parts);
     depth_ = 0;
     const double last = h_;
     set_step(whole);
@@ -459,8 +451,7 @@ class Stepper {
   Work interval_work(const double* v0, const double* v1);
   void add_work();
 
-  // `smooth_only`: one that is rough is not taken.
-  StepReport interval(const double* tau, const double* wrenches, bool smooth_only) {
+  StepReport interval(const double* tau, const double* wrenches) {
     begin(tau, wrenches);
     predict();
     StepReport report;
@@ -478,20 +469,50 @@ class Stepper {
       report.status = Status::rotation;
       report.body = fastest_body();
     }
-    const bool pushed = with_laws_ && laws_.pushes();
     find_increments();
-    if (smooth_only && report.status == Status::converged && !pushed && !last_.pushed &&
-        is_rough()) {
-      report.status = Status::rough;
+    if (report.status == Status::converged && bends_too_far(report)) {
+      report.status = Status::max_iterations;
     }
-    if (report.status == Status::converged) {
-      commit(report.method);
-      last_.pushed = pushed;
-    } else if (with_laws_) {
+    if (report.status == Status::converged && !commit(report.method)) {
+      report.status = Status::not_finite;
+    }
+    if (report.status != Status::converged && with_laws_) {
       laws_.set_state(warm_.data());  // as they were before the attempt
     }
     report.contacts = laws_.contacts.closed() + laws_.bodies.closed();
     return report;
+  }
+
+  // Whether loops turn the motion so far within the step that its energy suffers. A step goes along
+  // the chord between two closed configurations. Of its kinetic energy a node has what is along the
+  // loops there, so the step gives or takes the difference of what is across them at its two ends.
+  // Near singular configurations, where light links whip round, that asks for shorter steps. In the
+  // smallest parts of a step it is accepted, as is a step that was foreseen.
+  //
+  // First by the inertia that the loops moved in the solution, right within a factor of a few, then
+  // by the mass matrix.
+  bool bends_too_far(const StepReport& report) {
+    const bool foreseen = report.iterations < 2 || !closure_.factored();
+    if (foreseen || depth_ >= settings_.max_halvings) return false;
+    const double slow = 1e3 * closure_tolerance() * inverse_h_;  // loops are no better than that
+    const double kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + model_.mass * slow * slow;
+    double left = across_loops(frames0_, true), right = across_loops(frames1_, false);
+    if (std::max(std::abs(left), std::abs(right)) < 0.25 * most_bend_error * kinetic) return false;
+    turn_inertias(model_, frames1_);
+    tree_.clear_stiff();
+    set_mass_tangents();
+    left = factor_mass(frames0_, x0_) ? across_loops(frames0_, true) : 0.0;
+    right = factor_mass(frames1_, x1_) ? across_loops(frames1_, true) : 0.0;
+    closure_.evaluate(frames0_, x0_.data(), h_, true);
+    closure_.evaluate(frames1_, x1_.data(), h_, false);
+    return std::abs(left - right) > most_bend_error * kinetic ||
+           std::max(left, right) > most_bend * kinetic;
+  }
+
+  // Kinetic energy of the part of the increment dq_ that the loops forbid at a node [J].
+  double across_loops(const Frames& frames, bool left) {
+    twists(model_, frames, dq_.data(), f_);
+    return closure_.energy_across(f_, left, inverse_h_);
   }
 
   // What happens to the energy at the left node, see node_energy.hpp.
@@ -557,11 +578,13 @@ class Stepper {
     }
   }
 
-  bool factor_mass() {
-    if (!tree_.factor_mass(frames0_)) return false;
+  bool factor_mass() { return factor_mass(frames0_, x0_); }
+  bool factor_mass(const Frames& frames, const VectorX& x) {
+    if (!tree_.factor_mass(frames)) return false;
     if (closure_.holonomic() == 0) return true;
-    closure_.evaluate(frames0_, x0_.data(), h_, true);
-    return closure_.factor(tree_, 1.0, closure_.holonomic());
+    closure_.evaluate(frames, x.data(), h_, true);
+    closure_.choose(frames);
+    return closure_.factor(tree_, 1.0, false);
   }
 
   // M v = p + G' mu, G v = 0
@@ -591,8 +614,9 @@ class Stepper {
     depth_ = depth;
     if (turns_far()) return halves(tau, wrenches, depth + 1, sum);
     const bool can_be_halved = depth < settings_.max_halvings;
-    if (can_be_halved) keep_state();
-    const StepReport report = interval(tau, wrenches, false);
+    const bool refined = can_be_halved && settings_.error_tolerance < infinity;
+    if (refined) keep_state();
+    const StepReport report = interval(tau, wrenches);
     sum.iterations += report.iterations;
     if (report.status != Status::converged) {
       if (can_be_halved) return halves(tau, wrenches, depth + 1, sum);
@@ -602,8 +626,7 @@ class Stepper {
     }
     get_v(v_after_.data());
     const double error = step_error(v_before_.data(), v_after_.data(), h_);
-    const double accepted = last_.pushed ? infinity : rough_error;
-    if (can_be_halved && !(error <= std::min(settings_.error_tolerance, accepted))) {
+    if (refined && !(error <= settings_.error_tolerance)) {
       take_back();
       return halves(tau, wrenches, depth + 1, sum);
     }
@@ -623,11 +646,6 @@ class Stepper {
     for (const Link& link : model_.links) {
       increment(link, x0_.data() + link.c, x1_.data() + link.c, dq_.data() + link.v);
     }
-  }
-
-  // Whether it is far from a steady change since the last step.
-  bool is_rough() const {
-    return largest_motion(dq_ - predictor_.last() - predictor_.last_change()) > rough_change;
   }
 
   // Whether a body that turns as in the last step would by far exceed the turn of a step.
@@ -724,6 +742,7 @@ class Stepper {
     if (closure_.size() > 0) {
       closure_.lambda.setZero();
       closure_.evaluate(frames0_, x0_.data(), h_, true);
+      closure_.choose(frames0_);
     }
   }
 
@@ -800,11 +819,12 @@ class Stepper {
       kept = factored && (size < fall || (iteration > 0 && fall > fall_to_keep_factors));
       if (!kept) {
         set_joint_tangents(tree);
-        factored = factor_step(tree) &&
-                   (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, closure_.size()));
+        factored =
+            factor_step(tree) && (closure_.size() == 0 || closure_.factor(tree_, inverse_h_, true));
         if (closure_.size() == 0) note_chord(factored);
         if (!factored) {
           report.status = Status::singular;
+          report.body = tree.singular_link();
           return;
         }
       }
@@ -875,15 +895,22 @@ class Stepper {
     }
   }
 
-  // Inertias of what each coordinate moves, taken once, with all coordinates at zero; and, with all
-  // coordinates free to follow, the inverse: the diagonal of the inverse mass matrix.
+  // Inertias of what each coordinate moves, taken once, with all coordinates at zero or, where the
+  // mass matrix is singular there (thin rods in line), bent; and, with all coordinates free to
+  // follow, the inverse: the diagonal of the inverse mass matrix.
   void set_inertias() {
-    Frames frames = zero_frames(model_);
-    turn_inertias(model_, frames);
-    set_mass_tangents();
     inertias_.setZero(model_.nv);
     mobilities_.setZero(model_.nv);
-    if (!tree_.factor_mass(frames)) return;
+    Frames frames = zero_frames(model_);
+    set_levers(frames);
+    turn_inertias(model_, frames);
+    set_mass_tangents();
+    set_floor(frames);
+    if (!tree_.factor_mass(frames)) {
+      frames = bent_frames();
+      turn_inertias(model_, frames);
+      if (!tree_.factor_mass(frames)) return;
+    }
     for (const Link& link : model_.links) {
       for (int j = 0; j < link.nv; ++j) inertias_[link.v + j] = tree_.inertia(link, j);
     }
@@ -894,7 +921,34 @@ class Stepper {
       mobilities_[j] = dq_[j];
     }
     dq_.setZero();
-    set_levers(frames);
+  }
+
+  // The least inertia that counts of every coordinate, by what it moves with all others held.
+  void set_floor(const Frames& frames) {
+    for (int j = 0; j < model_.nv; ++j) {
+      dq_[j] = 1.0;
+      apply_mass_matrix(model_, frames, dq_.data(), f_, p1_.data());
+      dq_[j] = 0.0;
+      tree_.floor[j] = least_inertia * p1_[j];
+    }
+    for (const Link& link : model_.links) {  // three turns or slides that go together
+      for (int j = 0; link.kind != JointKind::planar && j + 3 <= link.nv; j += 3) {
+        auto group = tree_.floor.segment<3>(link.v + j);
+        group.setConstant(group.maxCoeff() * least_of_several);
+      }
+    }
+    chord_.floor = tree_.floor;
+  }
+
+  // All joints of one coordinate at some angle of their own.
+  Frames bent_frames() const {
+    VectorX x = x0_;
+    for (const Link& link : model_.links) {
+      if (link.nv == 1) x[link.c] = 0.3 + 0.1 * std::sin(3.0 * link.v);
+    }
+    Frames frames(model_.size());
+    forward_kinematics(model_, x.data(), frames);
+    return frames;
   }
 
   // levers_: sum of mass times distance of what each joint carries, for the round-off of momenta.
@@ -1076,11 +1130,12 @@ class Stepper {
 
   // kappa = d(joint force residual) / d(increment at the right node, axes of the child)
   void set_joint_tangents() { set_joint_tangents(tree_); }
-  // Right momentum of the interval and half of its forces: the momentum of the new node.
+  // Right momentum of the interval and half of its forces: the momentum of the new node. False, and
+  // the old node stays, if a number is not finite.
   //
   // What is left of the residual at the old node is carried over, so that the round-off of many
   // steps does not add up to a drift of the momentum.
-  [[gnu::flatten]] void commit(Method method) {
+  [[gnu::flatten]] bool commit(Method method) {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     turn_inertias(model_, frames1_);
@@ -1113,6 +1168,7 @@ class Stepper {
     } else {
       torque_.setZero(), tau_.setZero(), saturated_.setZero();
     }
+    if (!p1_.allFinite() || !x1_.allFinite()) return false;
     remember_feedback();
     if (keep_books) keep_right();
     const double h_before = last_.h;
@@ -1130,6 +1186,7 @@ class Stepper {
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
     std::swap(spring0_, spring1_);
+    return true;
   }
 
   // p1 -= r, turned from the axes of the child at the old node to those at the new one. Of a free
@@ -1219,7 +1276,6 @@ class Stepper {
     double power = 0.0;    // conservative, with the forces at its end
     double h = 0.0;
     double turning = 0.0;  // speed of the body that turned farthest, if it may turn too far [rad/s]
-    bool pushed = false;   // by contacts or limits
     VectorX drives;        // their impulses at its end
   };
   Last last_;

@@ -18,21 +18,35 @@
 
 namespace vi_contact {
 
+// A direction in which a contact moves less than this part of another is held: round-off.
+inline constexpr double no_mobility = 1e-12;
+
 // The impulse (n, b) of one contact alone, with u = free + W (n, b): open, sticking or sliding.
 //
 // Sliding, u_n = 0 and u_t = -x b with x > 0. Without n, u_t = c + S b, hence b = -(S + x I)^-1 c.
 // As x grows from zero, |b| - mu n falls from the sticking impulse, outside the cone, to b = 0
 // inside it: there is a root, also where friction jams (Painleve). Sought in s = x / (x + size).
+//
+// Where the link cannot move in the contact's normal there is no impulse; where it can slide along
+// one line only, S = l w w', friction acts along that, and where not at all, it does not.
 inline Vector3 solve_contact(const Matrix3& W, const Vector3& free, double mu) {
-  if (!(free[0] < 0.0)) return Vector3::Zero();
+  if (!(free[0] < 0.0) || !(W(0, 0) > no_mobility * W.trace())) return Vector3::Zero();
   const double inverse = 1.0 / W(0, 0);
   const Vector2 along = W.block<2, 1>(1, 0), row = W.block<1, 2>(0, 1).transpose();
   const Vector2 c = free.tail<2>() - along * (free[0] * inverse);
   const Matrix2 S = W.bottomRightCorner<2, 2>() - along * row.transpose() * inverse;
   const double size = 0.5 * S.trace();
-  const auto impulse = [&](double s) -> Vector3 {
+  const bool slides = size > no_mobility * W(0, 0);
+  const bool one_line = !(std::abs(S.determinant()) > no_mobility * size * size);
+  const Vector2 line = S.col(S(0, 0) > S(1, 1) ? 0 : 1).stableNormalized();
+  const auto tangential = [&](double s, const Vector2& v) -> Vector2 {
+    if (!slides) return Vector2::Zero();
+    if (one_line) return line * (line.dot(v) / (2.0 * (1.0 - s) * size + s * size));
     const Matrix2 A = (1.0 - s) * S + s * size * Matrix2::Identity();
-    const Vector2 b = A.inverse() * ((s - 1.0) * c);
+    return A.inverse() * v;
+  };
+  const auto impulse = [&](double s) -> Vector3 {
+    const Vector2 b = tangential(s, (s - 1.0) * c);
     return {-(free[0] + row.dot(b)) * inverse, b.x(), b.y()};
   };
   const auto outside = [&](const Vector3& x) { return x.tail<2>().norm() - mu * x[0]; };

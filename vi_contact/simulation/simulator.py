@@ -742,9 +742,11 @@ class Simulator:
                 f"which follow {self._farthest / self.time_step:.4g} rad/s; try time_step={half}"
             )
         elif status is Status.SINGULAR:
+            what = f"the joint of body '{body}' has" if body else "loops or a joint have"
             advice = (
-                "a joint has no inertia to move against, or a loop is singular; "
-                f"try time_step={half}"
+                f"{what} no inertia to move against in this configuration, at any time step; "
+                "give light links their inertia, the joint an armature, or start from another "
+                "configuration"
             )
         elif status is Status.NOT_FINITE:
             advice = f"a number overflowed; check the torques and try time_step={half}"
