@@ -1,40 +1,31 @@
-// What the tree cannot say: loop joints, mimic joints and dampers between points, as rows
+// What the tree cannot say: loop joints, mimic joints, springs and dampers between points, as rows
 //
 //   e(q1) / h + compliance lambda = 0,    forces J(q0)' lambda [impulses]
 //
-// and their Schur complement on the tree. Rows may be redundant (a planar loop closed by a
+// and their Schur complement on the tree. Rows of loops may be redundant (a planar loop closed by a
 // spherical joint has one too many): a small regularisation acts on the change of lambda in each
 // Newton iteration only, so that it costs no closure, and lambda starts from zero in every step.
+// Springs and dampers have compliant rows, see springs.hpp.
 #pragma once
 
 #include <array>
 
 #include "elimination.hpp"
-#include "forces.hpp"
+#include "springs.hpp"
 
 namespace vi_contact {
 
 // Relative to the largest diagonal entry of the Schur complement.
 inline constexpr double loop_regularisation = 1e-9;
 
-// One end of a row: a wrench on a link, or the force of a joint with one coordinate.
-struct RowEnd {
-  int link = world;
-  bool joint = false;
-  double coefficient = 0.0;  // of a joint
-  Wrench left, right;        // of a link, at its origin; at the left and right node
-};
-
-struct Row {
-  std::array<RowEnd, 2> ends;
-  double error = 0.0;       // [m or rad]
-  double compliance = 0.0;  // of a damper, 1 / (N s / (m / s))
-};
-
 class Closure {
  public:
   explicit Closure(const Model& model)
-      : model_(model), g_(model.size()), r_(VectorX::Zero(model.nv)), dq_(VectorX::Zero(model.nv)) {
+      : model_(model),
+        springs_(model),
+        g_(model.size()),
+        r_(VectorX::Zero(model.nv)),
+        dq_(VectorX::Zero(model.nv)) {
     std::vector<bool> on_path(model.size(), false);
     const auto mark = [&](int i) {
       for (; i != world; i = model.links[i].parent) on_path[i] = true;
@@ -47,7 +38,8 @@ class Closure {
     for (const MimicJoint& mimic : model.mimics) mark(mimic.joint), mark(mimic.source);
     holonomic_ = count;
     for (const SpringDamper& spring : model.springs) {
-      if (spring.damping > 0.0) mark(spring.A), mark(spring.B), ++count;
+      if (Springs::rows_of(spring) > 0) mark(spring.A), mark(spring.B);
+      count += Springs::rows_of(spring);
     }
     for (int i = 0; i < model.size(); ++i) {
       (on_path[i] ? path_ : others_).push_back(i);
@@ -63,7 +55,6 @@ class Closure {
     answers_ = Eigen::MatrixXd::Zero(model.nv, count);
     twists_.resize(path_.size(), count);
     rhs_ = mu_ = VectorX::Zero(count);
-    lengths_.assign(count, 0.0);
     order_.resize(count);
   }
 
@@ -72,10 +63,15 @@ class Closure {
 
   int size() const { return static_cast<int>(rows.size()); }
   const VectorX& node_lambda() const { return mu_; }  // of the last `project`
-  int holonomic() const { return holonomic_; }        // rows without dampers
+  int holonomic() const { return holonomic_; }        // rows without springs and dampers
 
   // Writes the rows at a node; `left` as well as right fills both sides.
   void evaluate(const Frames& frames, const double* x, double h, bool left) {
+    evaluate_holonomic(frames, x, left);
+    evaluate_springs(frames, h, left);
+  }
+
+  void evaluate_holonomic(const Frames& frames, const double* x, bool left) {
     int row = 0;
     for (const LoopJoint& loop : model_.loops) row = evaluate_loop(loop, frames, left, row);
     for (const MimicJoint& mimic : model_.mimics) {
@@ -86,18 +82,10 @@ class Closure {
       r.ends[0].joint = r.ends[1].joint = true;
       r.ends[0].coefficient = 1.0, r.ends[1].coefficient = -mimic.multiplier;
     }
-    for (const SpringDamper& spring : model_.springs) {
-      if (!(spring.damping > 0.0)) continue;
-      Row& r = rows[row];
-      const Line line = line_between(spring, frames);
-      const Vector3& n = line.direction;
-      set_end(r.ends[0], spring.A, {-n, -line.lever_A.cross(n)}, left);
-      set_end(r.ends[1], spring.B, {n, line.lever_B.cross(n)}, left);
-      if (left) lengths_[row] = line.length;
-      r.error = line.length - lengths_[row];
-      r.compliance = 2.0 / (h * spring.damping);  // half of the interval's impulse at each end
-      ++row;
-    }
+  }
+
+  void evaluate_springs(const Frames& frames, double h, bool left) {
+    if (size() > holonomic_) springs_.evaluate(frames, h, left, rows.data() + holonomic_);
   }
 
   // Largest error of the loops and mimic joints [m or rad].
@@ -122,7 +110,7 @@ class Closure {
     for (int i = 0; i < size(); ++i) add_force(rows[i], -lambda[i], f, r);
   }
 
-  // The dampers' second half, with the directions of the right node.
+  // The second half of springs and dampers, with the directions of the right node.
   void add_right_forces(std::vector<Wrench>& f) const {
     for (int i = holonomic_; i < size(); ++i) {
       for (const RowEnd& end : rows[i].ends) {
@@ -136,8 +124,55 @@ class Closure {
   // Work of the dampers over the interval [J], never positive.
   double damper_work(double h) const {
     double work = 0.0;
-    for (int i = holonomic_; i < size(); ++i) work += 2.0 / h * lambda[i] * rows[i].error;
+    for (int i = holonomic_; i < size(); ++i) {
+      work -= rows[i].damping / h * rows[i].way * rows[i].way;
+    }
     return work;
+  }
+
+  // What springs and dampers do at the velocities of the nodes, given as twists of the links,
+  // beyond what they do on their way [J].
+  double excess_work(const std::vector<Wrench>& before, const std::vector<Wrench>& after,
+                     double h) const {
+    double work = 0.0;
+    for (int i = holonomic_; i < size(); ++i) {
+      const Row& row = rows[i];
+      work += lambda[i] * (power(row, before, true) + power(row, after, false)) +
+              2.0 * row.way * row.error / (h * h * row.compliance);
+    }
+    return work;
+  }
+
+  // Impulses of springs and dampers at either end, and mean rates of their lengths.
+  void get_step(double inverse_h, VectorX& pulls, VectorX& rates) const {
+    for (int i = holonomic_; i < size(); ++i) {
+      pulls[i - holonomic_] = lambda[i];
+      rates[i - holonomic_] = inverse_h * rows[i].way;
+    }
+  }
+
+  // The same rates at the left node, with given twists of the links.
+  void get_rates(const std::vector<Wrench>& twists, VectorX& rates) const {
+    for (int i = holonomic_; i < size(); ++i) {
+      rates[i - holonomic_] = power(rows[i], twists, true);
+    }
+  }
+
+  // The impulses that springs and dampers would have with the forces of the left node.
+  void set_node_forces(double h) {
+    for (int i = holonomic_; i < size(); ++i) {
+      const Row& row = rows[i];
+      lambda[i] = -row.offset / (h * row.compliance) - 0.5 * row.damping * row.way;
+    }
+  }
+
+  // Potential of springs in the interval, less the mean of that at both nodes [J].
+  double excess_potential() const {
+    double sum = 0.0;
+    for (int i = holonomic_; i < size(); ++i) {
+      sum -= 0.125 * rows[i].stiffness * rows[i].way * rows[i].way;
+    }
+    return sum;
   }
 
   // Schur complement of the first m rows on the factored tree, as an LU decomposition.
@@ -320,6 +355,7 @@ class Closure {
   }
 
   const Model& model_;
+  Springs springs_;
   std::vector<int> path_, others_,
       path_dofs_;  // links between rows and root, and what hangs on them
   std::vector<Wrench> g_;
@@ -331,7 +367,6 @@ class Closure {
   Eigen::Matrix<Vector6, Eigen::Dynamic, Eigen::Dynamic> twists_;
   VectorX rhs_;
   std::vector<int> order_;
-  std::vector<double> lengths_;  // of dampers at the left node
 };
 
 }  // namespace vi_contact

@@ -364,7 +364,7 @@ NB_MODULE(_compiled, m) {
           },
           "tau"_a.none(), "wrenches"_a.none(), "time_step"_a = nb::none())
       .def("push", [](OwningStepper& s, Array impulse) { s.stepper.push(impulse.data()); })
-      .def("interval_kinetic", [](const OwningStepper& s) { return s.stepper.interval_kinetic(); })
+      .def("interval_energy", [](const OwningStepper& s) { return s.stepper.interval_energy(); })
       .def("multipliers", [](const OwningStepper& s) { return VectorX(s.stepper.multipliers()); })
       .def("node_multipliers",
            [](const OwningStepper& s) { return VectorX(s.stepper.node_multipliers()); })

@@ -110,8 +110,6 @@ class Stepper {
         velocities_(model.size()),
         f_(model.size()),
         half_(model.size()),
-        spring0_(model.size()),
-        spring1_(model.size()),
         x0_(VectorX::Zero(model.nc)),
         x1_(VectorX::Zero(model.nc)),
         trial_(VectorX::Zero(model.nc)),
@@ -143,6 +141,7 @@ class Stepper {
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
     no_residual_ = response_ = impulse_ = last_.drives = VectorX::Zero(model.nv);
+    last_.pulls = last_.rates = VectorX::Zero(closure_.size() - closure_.holonomic());
     guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
@@ -168,7 +167,7 @@ class Stepper {
   // remember.
   int state_size() const {
     return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 5 +
-           laws_.state_size();
+           2 * static_cast<int>(last_.pulls.size()) + laws_.state_size();
   }
 
   void get_state(double* out) const {
@@ -181,7 +180,7 @@ class Stepper {
     *out++ = chord_of_.h;
     *out++ = chord_of_.fall;
     *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h;
-    put(last_.drives);
+    put(last_.drives), put(last_.pulls), put(last_.rates);
     laws_.get_state(out);
   }
 
@@ -202,7 +201,7 @@ class Stepper {
     chord_of_.fall = *in++;
     chord_is_old_ = true;
     last_.kinetic = *in++, last_.power = *in++, last_.h = *in++;
-    take(last_.drives);
+    take(last_.drives), take(last_.pulls), take(last_.rates);
     laws_.set_state(in);
     leaned_last_ = true;  // or may have
     load_frames();
@@ -220,9 +219,14 @@ class Stepper {
     load_frames();
     apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
     last_.kinetic = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
-    last_.power = with_laws_ ? conservative_power(v) : 0.0;
+    last_.power = with_laws_ ? gravity_power(v) : 0.0;
     last_.h = 0.0;
-    last_.drives.setZero();
+    last_.drives.setZero(), last_.pulls.setZero();
+    if (with_laws_ && last_.rates.size() > 0) {
+      closure_.evaluate_springs(frames0_, h_, true);
+      twists(model_, frames0_, v, f_);
+      closure_.get_rates(f_, last_.rates);
+    }
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
 
@@ -254,6 +258,10 @@ class Stepper {
     dq_ = h_ * Eigen::Map<const VectorX>(v, model_.nv);
     move();
     evaluate();
+    if (closure_.size() > closure_.holonomic()) {
+      closure_.set_node_forces(h_);
+      evaluate();
+    }
     rhs_ = -r_;
     VectorX a = VectorX::Zero(model_.nv);
     tree_.clear_stiff();
@@ -347,10 +355,11 @@ class Stepper {
 
   double length() const { return length_; }
 
-  // Kinetic energy of the last step at its mean velocities, rotors included [J]: -d L_d / d h
-  // without the potential. Of a step that was split, that of its last part.
-  double interval_kinetic() const {
-    double sum = mean_kinetic(1.0 / part_length_);
+  // Energy of the last step, -d L_d / d h, less the mean of the potentials at both nodes [J]:
+  // kinetic, at the mean velocities, rotors included, and what springs have less at the mean of
+  // their lengths. Of a step that was split, that of its last part.
+  double interval_energy() const {
+    double sum = mean_kinetic(1.0 / part_length_) + closure_.excess_potential();
     for (int j = 0; j < model_.nv; ++j) {
       const double speed = inverse_h_ * predictor_.last()[j];
       sum += 0.5 * model_.drives[j].armature * speed * speed;
@@ -358,8 +367,8 @@ class Stepper {
     return sum;
   }
 
-  // Impulses of loops, mimic joints and dampers at the left node of the last step, and what those
-  // of loops and mimic joints took at the node in the last `get_v` [N s or N m s].
+  // Impulses of loops, mimic joints, springs and dampers at the left node of the last step, and
+  // what those of loops and mimic joints took at the node in the last `get_v` [N s or N m s].
   const VectorX& multipliers() const { return closure_.lambda; }
   const VectorX& node_multipliers() const { return closure_.node_lambda(); }
 
@@ -460,8 +469,9 @@ class Stepper {
   NodeEnergy node_energy() const;
   double mean_kinetic(double inverse_h) const;
   double rotor_kinetic() const;
-  double conservative_power(const Frames& node) const;
-  double conservative_power(const double* v);
+  double gravity_power() const;
+  double gravity_power(const double* v);
+  double spring_work() const;
   double drive_work() const;
   double most_wrench_work() const;
 
@@ -494,7 +504,7 @@ class Stepper {
   bool factor_mass() {
     if (!tree_.factor_mass(frames0_)) return false;
     if (closure_.holonomic() == 0) return true;
-    closure_.evaluate(frames0_, x0_.data(), h_, true);
+    closure_.evaluate_holonomic(frames0_, x0_.data(), true);
     return closure_.factor(tree_, 1.0, closure_.holonomic());
   }
 
@@ -542,7 +552,6 @@ class Stepper {
     h_ = h;
     inverse_h_ = 1.0 / h;
     set_lean();
-    spring_impulses(frames0_, spring0_);
   }
 
   void quaternion_identity(const Link& link) {
@@ -560,7 +569,6 @@ class Stepper {
   void load_frames() {
     forward_kinematics(model_, x0_.data(), frames0_);
     turn_inertias(model_, frames0_);
-    spring_impulses(frames0_, spring0_);
   }
 
   // Joints without limits are known up to full turns: take the turn that fits the mimic joint.
@@ -578,23 +586,11 @@ class Stepper {
     }
   }
 
-  // Half of the springs' impulses over an interval, at one node.
-  void spring_impulses(const Frames& frames, std::vector<Wrench>& wrenches) const {
-    if (model_.springs.empty()) return;
-    for (Wrench& w : wrenches) w.linear.setZero(), w.angular.setZero();
-    for (const SpringDamper& spring : model_.springs) {
-      const Line line = line_between(spring, frames);
-      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length),
-           wrenches);
-    }
-  }
-
   void begin(const double* tau, const double* wrenches) {
     command_ = tau;
     wrenches_ = wrenches;
     driven_ = passive_ || command_ != nullptr || !servos_.empty();
-    has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
-    if (has_bias_) bias(frames0_, spring0_);
+    if (wrenches_ != nullptr) bias(frames0_);
     set_tolerances();
     if (closure_.size() > 0) {
       closure_.lambda.setZero();
@@ -602,18 +598,12 @@ class Stepper {
     }
   }
 
-  // half_: half impulses of springs and external wrenches at a node.
-  void bias(const Frames& frames, const std::vector<Wrench>& springs) {
+  // half_: half impulses of external wrenches at a node.
+  void bias(const Frames& frames) {
     for (int i = 0; i < model_.size(); ++i) {
-      if (model_.springs.empty()) {
-        half_[i].linear.setZero(), half_[i].angular.setZero();
-      } else {
-        half_[i] = springs[i];
-      }
-      if (wrenches_ == nullptr) continue;
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      half_[i].linear += 0.5 * h_ * force;
-      half_[i].angular += 0.5 * h_ * (torque + frames[i].c.cross(force));
+      half_[i].linear = 0.5 * h_ * force;
+      half_[i].angular = 0.5 * h_ * (torque + frames[i].c.cross(force));
     }
   }
 
@@ -872,7 +862,7 @@ class Stepper {
       f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
     }
     if (!model_.wheels.empty()) turn_wheels();
-    if (has_bias_) {
+    if (wrenches_ != nullptr) {
       for (int i = 0; i < n; ++i) {
         f_[i].linear -= half_[i].linear;
         f_[i].angular -= half_[i].angular;
@@ -959,17 +949,16 @@ class Stepper {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     turn_inertias(model_, frames1_);
-    spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
     if (keep_books && with_laws_) book_left_laws();
-    if (has_bias_) bias(frames1_, spring1_);
+    if (wrenches_ != nullptr) bias(frames1_);
     for (int i = 0; i < n; ++i) {
       if (turns_[i].s < least_cosine_) least_cosine_ = turns_[i].s, turned_ = i;
       const Link& link = model_.links[i];
       const Frame& right = frames1_[i];
       f_[i].linear = link.mass * (velocities_[i] + half_fall);
       f_[i].angular = right_angular_of(i) + right.c.cross(f_[i].linear);
-      if (has_bias_) {
+      if (wrenches_ != nullptr) {
         f_[i].linear += half_[i].linear;
         f_[i].angular += half_[i].angular;
       }
@@ -995,7 +984,8 @@ class Stepper {
     if (keep_books) keep_right();
     if (with_laws_) {
       last_.kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + most_wrench_work();
-      last_.power = conservative_power(frames1_);
+      last_.power = gravity_power();
+      closure_.get_step(inverse_h_, last_.pulls, last_.rates);
       last_.h = h_;
       last_.drives = 0.5 * h_ * torque_;
     }
@@ -1005,7 +995,6 @@ class Stepper {
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
-    std::swap(spring0_, spring1_);
   }
 
   // p1 -= r, turned from the axes of the child at the old node to those at the new one. Of a free
@@ -1043,7 +1032,7 @@ class Stepper {
     forward_kinematics(model_, x1_.data(), frames1_);
     Observation o = observe_bodies(model_, frames1_, v, gravity_, f_, poses, velocities);
     if (closure_.holonomic() > 0) {
-      closure_.evaluate(frames1_, x1_.data(), h_, true);
+      closure_.evaluate_holonomic(frames1_, x1_.data(), true);
       o.closure = closure_.error();
     }
     return o;
@@ -1063,7 +1052,7 @@ class Stepper {
   std::vector<Turn> turns_;
   Spins spins_;
   std::vector<Vector3> velocities_;
-  std::vector<Wrench> f_, half_, spring0_, spring1_;
+  std::vector<Wrench> f_, half_;
   VectorX x0_, x1_, trial_, p0_, p1_;
   Predictor predictor_;
   VectorX r_, inertias_, mobilities_, levers_, inverse_tolerance_, dq_, v_before_, v_after_,
@@ -1079,7 +1068,7 @@ class Stepper {
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
   std::vector<Servo> servos_;  // per input, or none
-  bool has_bias_ = false, driven_ = false, with_laws_ = false;
+  bool driven_ = false, with_laws_ = false;
   // Whether a feedback leans, with these servos and this h, and in the last step that was taken.
   bool leans_ = false, leaned_last_ = false;
   bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
@@ -1089,9 +1078,10 @@ class Stepper {
   // What `node_energy` needs of the last step; before the first, of the node.
   struct Last {
     double kinetic = 0.0;  // and the most that wrenches gave
-    double power = 0.0;    // conservative, with the forces at its end
+    double power = 0.0;    // of gravity
     double h = 0.0;
-    VectorX drives;  // their impulses at its end
+    VectorX drives;        // their impulses at its end
+    VectorX pulls, rates;  // of springs and dampers: impulses at its end, rates of their lengths
   };
   Last last_;
   Method first_method_ = Method::newton;

@@ -391,8 +391,3 @@ def turns(before: Array, after: Array) -> Array:
 def full_turns(angle: float) -> float:
     """The full turns nearest to an angle [rad]."""
     return float(2.0 * np.pi * np.round(angle / (2.0 * np.pi)))
-
-
-def point(poses: Array, body: int, p: Array) -> Array:
-    """A point of a body in the world."""
-    return p if body == WORLD else poses[body, :3] + rotation_matrices(poses[body, 3:]) @ p
