@@ -26,7 +26,7 @@ from vi_contact.mechanics.discrete_lagrangian import (
     step_balance,
     step_jacobian,
 )
-from vi_contact.mechanics.springs import pulls as pulls_of
+from vi_contact.mechanics.springs import all_pulls, midpoint
 from vi_contact.robot.parts import Spring
 from vi_contact.solvers.newton import SolverOptions, make_stepper
 
@@ -130,7 +130,7 @@ def spring_impulses(robot, q0, q1):
     """By the law, of the rows of all springs."""
     nodes = [robot.to_maximal(q) for q in (q0, q1)]
     left, right = (poses_of(ca.SX(x.p_WB.T), ca.SX(x.quat_WB_xyzw.T)) for x in nodes)
-    laws = [pull.law for s in robot.springs for pull in pulls_of(s, left, right, H)]
+    laws = [pull.law for _, pull in all_pulls(robot, left, right, H, midpoint(robot))]
     return ca.evalf(ca.vertcat(ca.SX(0, 1), *laws)).full().ravel()
 
 

@@ -144,6 +144,8 @@ class Stepper:
         """
     def push(self, impulse: Array) -> None:
         """Adds a generalised impulse (nv,) to the momentum at the node."""
+    def spring_rule(self, time_step: float) -> Array:
+        """(rows, 5) of springs in the next step: alpha, share and carried left, and right."""
     def interval_energy(self) -> float:
         """-d L_d / d h of the last step less the mean of its nodes' potentials [J]."""
     def free_acceleration(self, v: Array, tau: Array | None, wrenches: Array | None) -> Array:

@@ -21,8 +21,8 @@ inline constexpr double loop_regularisation = 1e-9;
 class Closure {
  public:
   explicit Closure(const Model& model)
-      : model_(model),
-        springs_(model),
+      : springs(model),
+        model_(model),
         g_(model.size()),
         r_(VectorX::Zero(model.nv)),
         dq_(VectorX::Zero(model.nv)) {
@@ -58,6 +58,7 @@ class Closure {
     order_.resize(count);
   }
 
+  Springs springs;
   std::vector<Row> rows;
   VectorX lambda;
 
@@ -85,7 +86,7 @@ class Closure {
   }
 
   void evaluate_springs(const Frames& frames, double h, bool left) {
-    if (size() > holonomic_) springs_.evaluate(frames, h, left, rows.data() + holonomic_);
+    if (size() > holonomic_) springs.evaluate(frames, h, left, rows.data() + holonomic_);
   }
 
   // Largest error of the loops and mimic joints [m or rad].
@@ -107,7 +108,7 @@ class Closure {
 
   // f -= J(q0)' lambda on links, r -= J' lambda on joints.
   void subtract_forces(std::vector<Wrench>& f, double* r) const {
-    for (int i = 0; i < size(); ++i) add_force(rows[i], -lambda[i], f, r);
+    for (int i = 0; i < size(); ++i) add_force(rows[i], -rows[i].left_impulse(lambda[i]), f, r);
   }
 
   // The second half of springs and dampers, with the directions of the right node.
@@ -115,8 +116,9 @@ class Closure {
     for (int i = holonomic_; i < size(); ++i) {
       for (const RowEnd& end : rows[i].ends) {
         if (end.link == world) continue;
-        f[end.link].linear += lambda[i] * end.right.linear;
-        f[end.link].angular += lambda[i] * end.right.angular;
+        const double impulse = rows[i].right_impulse(lambda[i]);
+        f[end.link].linear += impulse * end.right.linear;
+        f[end.link].angular += impulse * end.right.angular;
       }
     }
   }
@@ -137,32 +139,34 @@ class Closure {
     double work = 0.0;
     for (int i = holonomic_; i < size(); ++i) {
       const Row& row = rows[i];
-      work += lambda[i] * (power(row, before, true) + power(row, after, false)) +
-              2.0 * row.way * row.error / (h * h * row.compliance);
+      work += row.left_impulse(lambda[i]) * power(row, before, true) +
+              row.right_impulse(lambda[i]) * power(row, after, false) +
+              row.way * (row.stiffness * (row.stretch + 0.5 * row.way) + row.damping / h * row.way);
     }
     return work;
   }
 
-  // Impulses of springs and dampers at either end, and mean rates of their lengths.
-  void get_step(double inverse_h, VectorX& pulls, VectorX& rates) const {
-    for (int i = holonomic_; i < size(); ++i) {
-      pulls[i - holonomic_] = lambda[i];
-      rates[i - holonomic_] = inverse_h * rows[i].way;
-    }
+  // After a step: what springs and dampers remember, and the mean rates of their lengths.
+  void keep_springs(double h, VectorX& rates) {
+    springs.keep(rows.data() + holonomic_, lambda.data() + holonomic_, h, rates);
   }
 
-  // The same rates at the left node, with given twists of the links.
-  void get_rates(const std::vector<Wrench>& twists, VectorX& rates) const {
+  // A start at a node with given twists of the links.
+  void start_springs(const Frames& frames, const std::vector<Wrench>& twists, double h,
+                     VectorX& rates) {
+    evaluate_springs(frames, h, true);
     for (int i = holonomic_; i < size(); ++i) {
       rates[i - holonomic_] = power(rows[i], twists, true);
     }
+    springs.start(rows.data() + holonomic_, rates);
   }
 
   // The impulses that springs and dampers would have with the forces of the left node.
   void set_node_forces(double h) {
     for (int i = holonomic_; i < size(); ++i) {
-      const Row& row = rows[i];
-      lambda[i] = -row.offset / (h * row.compliance) - 0.5 * row.damping * row.way;
+      Row& row = rows[i];
+      row.share = 1.0, row.carried = 0.0;
+      lambda[i] = -0.5 * (h * row.stiffness * row.stretch + row.damping * row.way);
     }
   }
 
@@ -181,7 +185,7 @@ class Closure {
     double largest = 0.0;
     for (int j = 0; j < m; ++j) {
       for (int i : path_) g_[i].linear.setZero(), g_[i].angular.setZero();
-      add_force(rows[j], -1.0, g_, r_.data());
+      add_force(rows[j], -rows[j].share, g_, r_.data());
       tree.climb(path_, r_.data(), g_);
       tree.descend(path_, dq_.data());
       add_joint_force(rows[j], 0.0);
@@ -355,7 +359,6 @@ class Closure {
   }
 
   const Model& model_;
-  Springs springs_;
   std::vector<int> path_, others_,
       path_dofs_;  // links between rows and root, and what hangs on them
   std::vector<Wrench> g_;

@@ -376,6 +376,9 @@ NB_MODULE(_compiled, m) {
           "feedback", [](const OwningStepper& s, double h) { return s.stepper.feedback(h); },
           "time_step"_a)
       .def(
+          "spring_rule", [](OwningStepper& s, double h) { return s.stepper.spring_rule(h); },
+          "time_step"_a)
+      .def(
           "prescribe",
           [](OwningStepper& s, const Eigen::VectorXd& q1, const Eigen::VectorXd& lambda,
              const Table& contacts, const Table& joints, int iterations) {

@@ -70,7 +70,9 @@ inline double Stepper::spring_work() const {
   const int first = closure_.holonomic();
   double sum = 0.0;
   for (int i = first; i < closure_.size(); ++i) {
-    const double impulse = last_.pulls[i - first] + closure_.lambda[i];
+    const double impulse = closure_.rows[i].left_impulse(closure_.lambda[i]) -
+                           0.5 * last_.h * closure_.springs.forces[i - first] -
+                           closure_.springs.owed[i - first];
     const double rate = inverse_h_ * closure_.rows[i].way;
     sum += 0.5 * impulse * (last_.rates[i - first] + rate);
   }

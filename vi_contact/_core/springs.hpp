@@ -11,6 +11,17 @@
 // A spring of rest length zero has no direction where it is at rest, and needs none: V = 1/2 k d^2
 // is taken at the mean of the vectors d from A to B at both nodes, three such rows along the axes
 // of the world. Its damper has a row of its own.
+//
+// That keeps the energy of oscillations, but of those that the step does not resolve, f + g > 1
+// with f = h^2 k/m and g = h c/m, forces change their sign from step to step, and contacts that
+// open and close in between gain energy. Where there may be contacts such a spring has
+// the forces S = k (l - rest) + c dl/h of its last intervals at every node,
+//
+//   (4 S_k + 4 S_k-1 + S_k-2) / 9,   l at l0 + 2/3 (l1 - l0):  of the lengths, ((1 + 2 z) / 3)^3
+//
+// second order, and amplifications are at most 1 for all f and g, 1/2 where f is large. What of
+// that goes into the momentum of the node is h/2 (S_k-1 + 2 S_k-2 + S_k-3) / 4, so that steady
+// forces leave no velocity and alternating ones little; the interval that follows owes the rest.
 #pragma once
 
 #include <array>
@@ -33,8 +44,15 @@ struct Row {
   double compliance = 0.0;  // of a spring or damper, 1 / (N s / (m / s))
   // Of a spring or damper:
   double start = 0.0, way = 0.0;  // length at the left node, its change over the interval [m]
+  double stretch = 0.0;           // beyond the rest length at the left node [m]
   double offset = 0.0;            // error without a way [m]
   double stiffness = 0.0, damping = 0.0;
+  double alpha = 0.5;                 // where the length is taken, of the way
+  double share = 1.0, carried = 0.0;  // impulse at the left node: share lambda + carried
+  double right_share = 1.0, right_carried = 0.0;
+
+  double left_impulse(double lambda) const { return share * lambda + carried; }
+  double right_impulse(double lambda) const { return right_share * lambda + right_carried; }
 };
 
 // What two wrenches on the ends of a row do at the twists of their links [W].
@@ -50,14 +68,24 @@ inline double power(const Row& row, const std::vector<Wrench>& twists, bool left
 
 class Springs {
  public:
-  explicit Springs(const Model& model) : model_(model), starts_(model.springs.size()) {}
+  explicit Springs(const Model& model) : model_(model), starts_(model.springs.size()) {
+    int rows = 0;
+    for (const SpringDamper& spring : model.springs) rows += rows_of(spring);
+    forces = older = owed = VectorX::Zero(rows);
+    mobilities = VectorX::Zero(model.springs.size());
+  }
+
+  VectorX forces, older;  // of the rows in the last two intervals [N]
+  VectorX owed;           // by the last interval [N s]
+  VectorX mobilities;     // of the springs, 1/m; zero where all stiffness is left to the midpoint
 
   static int rows_of(const SpringDamper& spring) {
     return 3 * is_central(spring) + has_line(spring);
   }
 
   // Writes their rows at a node; `left` as well as right fills both sides.
-  void evaluate(const Frames& frames, double h, bool left, Row* row) {
+  void evaluate(const Frames& frames, double h, bool left, Row* rows) {
+    Row* row = rows;
     for (size_t k = 0; k < model_.springs.size(); ++k) {
       const SpringDamper& spring = model_.springs[k];
       const Line line = line_between(spring, frames);
@@ -66,18 +94,47 @@ class Springs {
         for (int axis = 0; axis < 3; ++axis, ++row) {
           set_ends(*row, spring, line, Vector3::Unit(axis), false);
           if (left) set_ends(*row, spring, line, Vector3::Unit(axis), true);
-          set_law(*row, line.way[axis], {spring.stiffness, 0.0, 0.0}, h, left);
+          if (left) set_rule(*row, row - rows, spring.stiffness, 0.0, mobilities[k], h);
+          set_law(*row, line.way[axis], 0.0, h, left);
         }
       }
-      if (has_line(spring)) evaluate_line(spring, line, starts_[k], h, left, *row++);
+      if (!has_line(spring)) continue;
+      const double stiffness = is_central(spring) ? 0.0 : spring.stiffness;
+      if (left) set_rule(*row, row - rows, stiffness, spring.damping, mobilities[k], h);
+      evaluate_line(spring, line, starts_[k], h, left, *row++);
     }
   }
 
- private:
-  struct Law {
-    double stiffness, rest_length, damping;
-  };
+  // After a step: its forces, and the mean rates of the lengths.
+  void keep(const Row* rows, const double* impulses, double h, VectorX& rates) {
+    older = forces;
+    for (int i = 0; i < forces.size(); ++i) {
+      forces[i] = -2.0 / h * impulses[i];
+      owed[i] = impulses[i] - rows[i].right_impulse(impulses[i]);
+      rates[i] = rows[i].way / h;
+    }
+  }
 
+  // The start: forces of the node, for given rates of the lengths.
+  void start(const Row* rows, const VectorX& rates) {
+    for (int i = 0; i < forces.size(); ++i) {
+      forces[i] = rows[i].stiffness * rows[i].stretch + rows[i].damping * rates[i];
+    }
+    older = forces;
+    owed.setZero();
+  }
+
+  // The rate of the length is n.(velocity of B - velocity of A).
+  static void set_ends(Row& row, const SpringDamper& spring, const Line& line, const Vector3& n,
+                       bool left) {
+    RowEnd &A = row.ends[0], &B = row.ends[1];
+    A.link = spring.A, B.link = spring.B;
+    Wrench &on_A = left ? A.left : A.right, &on_B = left ? B.left : B.right;
+    on_A.linear = -n, on_A.angular = n.cross(line.lever_A);
+    on_B.linear = n, on_B.angular = line.lever_B.cross(n);
+  }
+
+ private:
   static bool is_central(const SpringDamper& spring) {
     return spring.A != spring.B && spring.stiffness > 0.0 && spring.rest_length == 0.0;
   }
@@ -91,31 +148,29 @@ class Springs {
   // other side.
   static void evaluate_line(const SpringDamper& spring, const Line& line, const Line& start,
                             double h, bool left, Row& row) {
-    const double stiffness = is_central(spring) ? 0.0 : spring.stiffness;
     Vector3 n = line.length > 0.0 ? line.direction : start.direction;
     double length = line.length;
-    if (stiffness == 0.0 && n.dot(start.direction) < 0.0) n = -n, length = -length;
+    if (row.stiffness == 0.0 && n.dot(start.direction) < 0.0) n = -n, length = -length;
     set_ends(row, spring, line, n, false);
     if (left || start.length == 0.0) set_ends(row, spring, start, n, true);
-    set_law(row, length, {stiffness, spring.rest_length, spring.damping}, h, left);
+    set_law(row, length, spring.rest_length, h, left);
   }
 
-  // The rate of the length is n.(velocity of B - velocity of A).
-  static void set_ends(Row& row, const SpringDamper& spring, const Line& line, const Vector3& n,
-                       bool left) {
-    RowEnd &A = row.ends[0], &B = row.ends[1];
-    A.link = spring.A, B.link = spring.B;
-    Wrench &on_A = left ? A.left : A.right, &on_B = left ? B.left : B.right;
-    on_A.linear = -n, on_A.angular = n.cross(line.lever_A);
-    on_B.linear = n, on_B.angular = line.lever_B.cross(n);
+  void set_rule(Row& row, long i, double stiffness, double damping, double mobility, double h) {
+    row.stiffness = stiffness, row.damping = damping;
+    const bool resolved = h * (h * stiffness + damping) * mobility <= 1.0;
+    row.alpha = resolved ? 0.5 : 2.0 / 3.0;
+    row.share = resolved ? 1.0 : 8.0 / 9.0;
+    row.carried = owed[i] + (resolved ? 0.0 : h / 18.0 * (forces[i] - 2.0 * older[i]));
+    row.right_share = resolved ? 1.0 : 0.25;
+    row.right_carried = resolved ? 0.0 : -h / 8.0 * (2.0 * forces[i] + older[i]);
   }
 
-  static void set_law(Row& row, double length, const Law& law, double h, bool left) {
+  static void set_law(Row& row, double length, double rest, double h, bool left) {
     if (left) {
-      row.start = length;
-      row.stiffness = law.stiffness, row.damping = law.damping;
-      row.compliance = 1.0 / (0.25 * h * h * law.stiffness + 0.5 * h * law.damping);
-      row.offset = 0.5 * h * h * row.compliance * law.stiffness * (length - law.rest_length);
+      row.start = length, row.stretch = length - rest;
+      row.compliance = 1.0 / (0.5 * h * h * row.alpha * row.stiffness + 0.5 * h * row.damping);
+      row.offset = 0.5 * h * h * row.compliance * row.stiffness * row.stretch;
     }
     row.way = length - row.start;
     row.error = row.way + row.offset;

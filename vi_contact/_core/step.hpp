@@ -141,7 +141,7 @@ class Stepper {
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
     no_residual_ = response_ = impulse_ = last_.drives = VectorX::Zero(model.nv);
-    last_.pulls = last_.rates = VectorX::Zero(closure_.size() - closure_.holonomic());
+    last_.rates = VectorX::Zero(closure_.springs.forces.size());
     guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
@@ -167,7 +167,7 @@ class Stepper {
   // remember.
   int state_size() const {
     return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 5 +
-           2 * static_cast<int>(last_.pulls.size()) + laws_.state_size();
+           4 * static_cast<int>(last_.rates.size()) + laws_.state_size();
   }
 
   void get_state(double* out) const {
@@ -180,7 +180,8 @@ class Stepper {
     *out++ = chord_of_.h;
     *out++ = chord_of_.fall;
     *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h;
-    put(last_.drives), put(last_.pulls), put(last_.rates);
+    put(last_.drives), put(last_.rates), put(closure_.springs.forces), put(closure_.springs.older);
+    put(closure_.springs.owed);
     laws_.get_state(out);
   }
 
@@ -201,7 +202,8 @@ class Stepper {
     chord_of_.fall = *in++;
     chord_is_old_ = true;
     last_.kinetic = *in++, last_.power = *in++, last_.h = *in++;
-    take(last_.drives), take(last_.pulls), take(last_.rates);
+    take(last_.drives), take(last_.rates), take(closure_.springs.forces);
+    take(closure_.springs.older), take(closure_.springs.owed);
     laws_.set_state(in);
     leaned_last_ = true;  // or may have
     load_frames();
@@ -221,12 +223,9 @@ class Stepper {
     last_.kinetic = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
     last_.power = with_laws_ ? gravity_power(v) : 0.0;
     last_.h = 0.0;
-    last_.drives.setZero(), last_.pulls.setZero();
-    if (with_laws_ && last_.rates.size() > 0) {
-      closure_.evaluate_springs(frames0_, h_, true);
-      twists(model_, frames0_, v, f_);
-      closure_.get_rates(f_, last_.rates);
-    }
+    last_.drives.setZero();
+    twists(model_, frames0_, v, f_);
+    closure_.start_springs(frames0_, f_, h_, last_.rates);
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
 
@@ -342,6 +341,18 @@ class Stepper {
   // (nv, 3): how the feedback of each coordinate acts in a step of given length, see
   // joint_forces.hpp: alpha, theta, and the feedback of the step before; theta is 1/2 without one.
   Eigen::Matrix<double, Eigen::Dynamic, 3> feedback(double time_step) const;
+
+  // (rows, 5): the rule of each row of springs in a step of given length, see springs.hpp: alpha,
+  // share and carried of the left impulse, and of the right one.
+  Eigen::Matrix<double, Eigen::Dynamic, 5> spring_rule(double time_step) {
+    closure_.evaluate_springs(frames0_, time_step, true);
+    Eigen::Matrix<double, Eigen::Dynamic, 5> rule(closure_.springs.forces.size(), 5);
+    for (int i = 0; i < rule.rows(); ++i) {
+      const Row& row = closure_.rows[closure_.holonomic() + i];
+      rule.row(i) << row.alpha, row.share, row.carried, row.right_share, row.right_carried;
+    }
+    return rule;
+  }
 
   // A step of any length; the state keeps the warm start of the usual one.
   StepReport step(const double* tau, const double* wrenches, double time_step) {
@@ -759,7 +770,33 @@ class Stepper {
       mobilities_[j] = dq_[j];
     }
     dq_.setZero();
+    if (laws_.contacts.size() > 0 || laws_.bodies.exist()) set_spring_mobilities(frames);
     set_levers(frames);
+  }
+
+  // The easiest way of the ends of each spring past one another, 1/m: it must do for all positions.
+  void set_spring_mobilities(const Frames& frames) {
+    for (size_t k = 0; k < model_.springs.size(); ++k) {
+      const SpringDamper& spring = model_.springs[k];
+      const Line line = line_between(spring, frames);
+      for (int axis = 0; axis < 3; ++axis) {
+        Row row;
+        Springs::set_ends(row, spring, line, Vector3::Unit(axis), true);
+        for (Wrench& f : f_) f.linear.setZero(), f.angular.setZero();
+        for (const RowEnd& end : row.ends) {
+          if (end.link == world) continue;
+          f_[end.link].linear -= end.left.linear;
+          f_[end.link].angular -= end.left.angular;
+        }
+        r_.setZero();
+        project(model_, frames, f_, r_.data());
+        tree_.solve(r_.data(), dq_.data());
+        twists(model_, frames, dq_.data(), f_);
+        double& mobility = closure_.springs.mobilities[k];
+        mobility = std::max(mobility, power(row, f_, true));
+      }
+    }
+    r_.setZero(), dq_.setZero();
   }
 
   // levers_: sum of mass times distance of what each joint carries, for the round-off of momenta.
@@ -985,7 +1022,7 @@ class Stepper {
     if (with_laws_) {
       last_.kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + most_wrench_work();
       last_.power = gravity_power();
-      closure_.get_step(inverse_h_, last_.pulls, last_.rates);
+      closure_.keep_springs(h_, last_.rates);
       last_.h = h_;
       last_.drives = 0.5 * h_ * torque_;
     }
@@ -1080,8 +1117,8 @@ class Stepper {
     double kinetic = 0.0;  // and the most that wrenches gave
     double power = 0.0;    // of gravity
     double h = 0.0;
-    VectorX drives;        // their impulses at its end
-    VectorX pulls, rates;  // of springs and dampers: impulses at its end, rates of their lengths
+    VectorX drives;  // their impulses at its end
+    VectorX rates;   // of the lengths of springs and dampers
   };
   Last last_;
   Method first_method_ = Method::newton;

@@ -146,12 +146,15 @@ def balance(
     gravity: Expression,
     leaned: Expression | None = None,
     about: Expression | None = None,
+    rule: Expression | None = None,
 ) -> tuple[Expression, Expression]:
     """`left` and `right` of `step_balance` as expressions; nodes are symbols (3, n) and (4, n).
 
     leaned: (nv,) impulses of the joints at the left node alone, see `drives.lean`.
     about: (joints,) angles within half a turn of which revolute joints move; zero if not given.
+    rule: (rows, 5) of springs, see `springs.py`; the midpoint if not given.
     """
+    rule = springs.midpoint(robot) if rule is None else rule
     n, constraints = len(robot.bodies), constraint_count(robot)
     left, right = poses_of(*node0), poses_of(*node1)
     action = kinetic(robot, left, right, h, about)
@@ -176,12 +179,11 @@ def balance(
             if leaned is not None and poses is left:
                 impulse += leaned[joint.idx_v : joint.idx_v + joint.nv]
             add_joint_force(joint, poses, impulse, wrench)
-        row = constraints
-        for spring in robot.springs:
-            for pull in springs.pulls(spring, left, right, h):
-                direction = pull.left if poses is left else pull.right
-                _add_pull(spring, poses, multipliers[row] * direction, wrench)
-                row += 1
+        for i, (spring, pull) in enumerate(springs.all_pulls(robot, left, right, h, rule)):
+            impulse, at_left = multipliers[constraints + i], poses is left
+            share, carried = rule[i, 1 if at_left else 3], rule[i, 2 if at_left else 4]
+            direction = pull.left if at_left else pull.right
+            _add_pull(spring, poses, (share * impulse + carried) * direction, wrench)
         return ca.vertcat(*wrench)
 
     by_left, by_right = _derivative(action, *node0), _derivative(action, *node1)

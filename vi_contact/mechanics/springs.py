@@ -9,6 +9,10 @@ the damper acts at the mean rate: an impulse along the line at either node,
 which for the spring are the derivatives of :math:`-h\,V((l_0 + l_1)/2)`. A spring of rest length
 zero has no direction where it is at rest, and needs none: it has
 :math:`-\frac{h}{2} k \big|\frac{d_0 + d_1}{2}\big|^2` instead.
+
+Where contacts act on springs that the step does not resolve, lengths are taken at alpha and not at
+1/2, and the impulse at either node is a share of that of the interval and a number that is carried;
+`RULE` are the columns of these numbers, see `springs.hpp`.
 """
 
 from __future__ import annotations
@@ -19,10 +23,14 @@ import casadi as ca
 
 from vi_contact.mechanics.rotations import Expression, rotate
 from vi_contact.robot.parts import Array, Spring
+from vi_contact.robot.robot import Robot
 
 if TYPE_CHECKING:
     from vi_contact.mechanics.discrete_lagrangian import Poses
 
+RULE = 5
+"""Numbers of a row: alpha; share and carried impulse at the left node; the same at the right."""
+MIDPOINT = (0.5, 1.0, 0.0, 1.0, 0.0)
 SHORTEST = 1e-12
 """Lengths are smooth below this [m]."""
 
@@ -58,8 +66,8 @@ def _is_central(spring: Spring) -> bool:
     return spring.stiffness > 0.0 and spring.rest_length == 0.0
 
 
-def pulls(spring: Spring, left: Poses, right: Poses, h: Expression) -> list[Pull]:
-    """The rows of a spring."""
+def pulls(spring: Spring, left: Poses, right: Poses, h: Expression, rule: Expression) -> list[Pull]:
+    """The rows of a spring; rule (rows, 5)."""
     if spring.body_1 == spring.body_2:
         return []
     d0, d1 = (
@@ -70,18 +78,35 @@ def pulls(spring: Spring, left: Poses, right: Poses, h: Expression) -> list[Pull
     if _is_central(spring):
         for i in range(3):
             axis = ca.DM.eye(3)[:, i]
-            law = -h / 4.0 * k * (d0[i] + d1[i])
-            rows.append(Pull(law, 4.0 / (h * h * k), axis, axis))
+            law = -h / 2.0 * k * (d0[i] + rule[i, 0] * (d1[i] - d0[i]))
+            rows.append(Pull(law, 2.0 / (h * h * rule[i, 0] * k), axis, axis))
         k = 0.0
     if k > 0.0 or c > 0.0:
         (l0, n0), (l1, n1) = _line(d0), _line(d1)
         if k == 0.0:  # a damper may pass through the length zero
             side = ca.if_else(ca.dot(n0, n1) < 0.0, -1.0, 1.0)
             l1, n1 = side * l1, side * n1
-        mean = (l0 + l1) / 2.0 - spring.rest_length
-        law = -h / 2.0 * k * mean - c / 2.0 * (l1 - l0)
-        rows.append(Pull(law, 1.0 / (h * h * k / 4.0 + h * c / 2.0), n0, n1))
+        alpha = rule[len(rows), 0]
+        stretch = l0 + alpha * (l1 - l0) - spring.rest_length
+        law = -h / 2.0 * k * stretch - c / 2.0 * (l1 - l0)
+        rows.append(Pull(law, 1.0 / (h * h * alpha * k / 2.0 + h * c / 2.0), n0, n1))
     return rows
+
+
+def all_pulls(
+    robot: Robot, left: Poses, right: Poses, h: Expression, rule: Expression
+) -> list[tuple[Spring, Pull]]:
+    """The rows of all springs; rule (rows, 5)."""
+    found: list[tuple[Spring, Pull]] = []
+    for spring in robot.springs:
+        found += [(spring, pull) for pull in pulls(spring, left, right, h, rule[len(found) :, :])]
+    return found
+
+
+def midpoint(robot: Robot) -> Expression:
+    """(rows, 5) the rule of all springs in robots without contacts."""
+    rows = sum(map(row_count, robot.springs))
+    return ca.repmat(ca.DM(MIDPOINT).T, rows, 1)
 
 
 def _line(d: Expression) -> tuple[Expression, Expression]:

@@ -353,7 +353,8 @@ class IpoptStepper:
             bounds[i] = share * h * robot.joints[i].friction[0]
         forces = np.zeros((len(robot.bodies), WRENCH)) if wrenches is None else wrenches
         targets = np.zeros(self._points.count)
-        return Inputs(h, self._gravity, drives, forces, targets, bounds)
+        rule = self._books.spring_rule(h)
+        return Inputs(h, self._gravity, drives, forces, rule, targets, bounds)
 
     def _commit(self, solution: Solution, inputs: Inputs) -> None:
         """Momentum of the new node, and what contacts and joints remember."""
@@ -362,7 +363,7 @@ class IpoptStepper:
         momentum = functions_of(self._robot).end_of_step(
             h, inputs.gravity, before.ravel(), after.ravel(), inputs.drives.ravel(),
             inputs.wrenches.ravel(), h * memory.spins,
-            solution.multipliers[constraint_count(self._robot) :],
+            solution.multipliers[constraint_count(self._robot) :], inputs.springs.ravel(),
         )  # fmt: skip
         R0, R1 = rotation_matrices(before[:, 3:]), rotation_matrices(after[:, 3:])
         left = solution.residual  # carried over, so that tolerances do not add up to a drift
