@@ -12,7 +12,7 @@
 // is taken at the mean of the vectors d from A to B at both nodes, three such rows along the axes
 // of the world. Its damper has a row of its own.
 //
-// That keeps the energy of oscillations, but of those that the step does not resolve, f + g > 1
+// That keeps the energy of oscillations, but of those that the step does not resolve, f + g > 4
 // with f = h^2 k/m and g = h c/m, forces change their sign from step to step, and contacts that
 // open and close in between gain energy. Where there may be contacts such a spring has
 // the forces S = k (l - rest) + c dl/h of its last intervals at every node,
@@ -29,6 +29,9 @@
 #include "forces.hpp"
 
 namespace vi_contact {
+
+// f + g up to which contacts leave a spring to the midpoint: omega h = 2.
+inline constexpr double most_resolved = 4.0;
 
 // One end of a row: a wrench on a link, or the force of a joint with one coordinate.
 struct RowEnd {
@@ -158,7 +161,7 @@ class Springs {
 
   void set_rule(Row& row, long i, double stiffness, double damping, double mobility, double h) {
     row.stiffness = stiffness, row.damping = damping;
-    const bool resolved = h * (h * stiffness + damping) * mobility <= 1.0;
+    const bool resolved = h * (h * stiffness + damping) * mobility <= most_resolved;
     row.alpha = resolved ? 0.5 : 2.0 / 3.0;
     row.share = resolved ? 1.0 : 8.0 / 9.0;
     row.carried = owed[i] + (resolved ? 0.0 : h / 18.0 * (forces[i] - 2.0 * older[i]));
