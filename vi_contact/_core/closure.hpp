@@ -161,6 +161,14 @@ class Closure {
     springs.start(rows.data() + holonomic_, rates);
   }
 
+  // Where iterations start from: springs as they are at the left node.
+  void start_lambda(double h) {
+    lambda.setZero();
+    for (int i = holonomic_; i < size(); ++i) {
+      lambda[i] = -0.5 * h * rows[i].stiffness * rows[i].stretch;
+    }
+  }
+
   // The impulses that springs and dampers would have with the forces of the left node.
   void set_node_forces(double h) {
     for (int i = holonomic_; i < size(); ++i) {

@@ -604,8 +604,8 @@ class Stepper {
     if (wrenches_ != nullptr) bias(frames0_);
     set_tolerances();
     if (closure_.size() > 0) {
-      closure_.lambda.setZero();
       closure_.evaluate(frames0_, x0_.data(), h_, true);
+      closure_.start_lambda(h_);
     }
   }
 
