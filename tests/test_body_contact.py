@@ -49,7 +49,7 @@ def test_collisions_keep_momentum_and_lose_energy(tmp_path, first, second):
         kinetic = []
         for _ in range(round(0.6 / time_step)):
             sim.step()
-            kinetic.append(sim._stepper.interval_kinetic())
+            kinetic.append(sim._stepper.interval_energy())
         sim.restore(start)
         trajectory = sim.run(0.6)
         assert len(trajectory.impacts) >= 1

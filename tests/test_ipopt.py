@@ -261,7 +261,7 @@ def program():
     n, nv = len(HOPPER.bodies), HOPPER.nv
     inputs = Inputs(
         0.01, GRAVITY, rng.normal(size=(nv, DRIVE)) ** 2, rng.normal(size=(n, 6)),
-        np.zeros(points.count), np.full(n, 0.004),
+        np.array([[2.0 / 3.0, 0.9, 0.1, 0.3, -0.2]]), np.zeros(points.count), np.full(n, 0.004),
     )  # fmt: skip
     step.prepare(memory, inputs, Scales(0.01, 0.7, 1e-3, 1e-3, 1e-6))
     return step.program, 0.3 * rng.normal(size=step.program.size), rng

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -18,7 +19,14 @@ from motion import (
 from urdf_text import loop_square, write
 
 import vi_contact as vc
-from vi_contact.mechanics.discrete_lagrangian import step_balance, step_jacobian
+from vi_contact.mechanics.discrete_lagrangian import (
+    constraint_count,
+    poses_of,
+    row_count,
+    step_balance,
+    step_jacobian,
+)
+from vi_contact.mechanics.springs import all_pulls, midpoint
 from vi_contact.robot.parts import Spring
 from vi_contact.solvers.newton import SolverOptions, make_stepper
 
@@ -44,7 +52,9 @@ def damped(robot):
 def sprung(robot):
     spring = Spring("s", 0, np.array([0.1, 0.2, 0.3]), 1, np.array([0.3, 0.1, 0.0]), 30.0, 0.2, 0.7)
     ground = replace(spring, name="t", body_1=-1)
-    return bare(robot, springs=(spring, ground))
+    central = replace(ground, name="u", rest_length=0.0)
+    damper = replace(spring, name="v", stiffness=0.0, damping=2.0)
+    return bare(robot, springs=(spring, ground, central, damper))
 
 
 CASES = {
@@ -99,26 +109,16 @@ def twin_arguments(robot, q0, q1, tau, wrenches, multipliers):
     return (*nodes, torque, wrenches.T, multipliers)
 
 
-def dampers(robot):
-    return sum(spring.damping > 0.0 for spring in robot.springs)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_residual_is_the_projected_balance(case, seed):
-    _, q0, v0, q1, tau, wrenches, loop_forces, joint_forces = random_step(case, seed)
+    rng, q0, v0, q1, tau, wrenches, loop_forces, joint_forces = random_step(case, seed)
     stepper = make_stepper(case, H, GRAVITY, SolverOptions())
     stepper.reset(q0, v0)
-    # a damper's multiplier that satisfies its row makes its force the twin's
-    lengths = [spring_lengths(case, q) for q in (q0, q1)]
-    pulls = [
-        -0.5 * s.damping * (after - before)
-        for s, before, after in zip(case.springs, *lengths, strict=True)
-        if s.damping > 0.0
-    ]
+    pulls = rng.normal(size=row_count(case) - constraint_count(case))
     residual, rows = np.empty(case.nv), np.empty(stepper.row_count())
     stepper.residual_at(q1, np.array([*loop_forces, *pulls]), tau, wrenches, residual, rows)
     # forces of the tree's joints do no work on joint motions: any will do
-    multipliers = np.concatenate([joint_forces, loop_forces])
+    multipliers = np.concatenate([joint_forces, loop_forces, pulls])
     balance = step_balance(case, H, GRAVITY)
     left = balance(*twin_arguments(case, q0, q1, tau, wrenches, multipliers))[0]
     momentum = mass_matrix(case, q0) @ v0
@@ -126,19 +126,12 @@ def test_residual_is_the_projected_balance(case, seed):
     np.testing.assert_allclose(residual, expected, **AGREE)
 
 
-def spring_lengths(robot, q):
-    state = robot.to_maximal(q)
-    lengths = []
-    for spring in robot.springs:
-        ends = []
-        for body, p in ((spring.body_1, spring.p_1), (spring.body_2, spring.p_2)):
-            if body < 0:
-                ends.append(p)
-            else:
-                R = pin.Quaternion(state.quat_WB_xyzw[body]).matrix()
-                ends.append(state.p_WB[body] + R @ p)
-        lengths.append(np.linalg.norm(ends[1] - ends[0]))
-    return lengths
+def spring_impulses(robot, q0, q1):
+    """By the law, of the rows of all springs."""
+    nodes = [robot.to_maximal(q) for q in (q0, q1)]
+    left, right = (poses_of(ca.SX(x.p_WB.T), ca.SX(x.quat_WB_xyzw.T)) for x in nodes)
+    laws = [pull.law for _, pull in all_pulls(robot, left, right, H, midpoint(robot))]
+    return ca.evalf(ca.vertcat(ca.SX(0, 1), *laws)).full().ravel()
 
 
 def mass_matrix(robot, q):
@@ -154,8 +147,7 @@ def mass_matrix(robot, q):
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_newton_direction_solves_the_projected_jacobian(case, seed):
-    if dampers(case):
-        case = bare(case, springs=tuple(replace(s, damping=0.0) for s in case.springs))
+    case = bare(case)  # the tree by itself: springs are rows beside it
     rng, q0, v0, q1, tau, wrenches, loop_forces, joint_forces = random_step(case, seed)
     stepper = make_stepper(case, H, GRAVITY, SolverOptions())
     stepper.reset(q0, v0)
@@ -184,8 +176,8 @@ def test_a_step_satisfies_the_balance_at_both_ends(case, seed):
     q1, v1 = np.empty(case.nq), np.empty(case.nv)
     stepper.get_q(q1)
     stepper.get_v(v1)
-    rows = sum(part.kind.rows for part in (*case.joints, *case.loops)) + len(case.mimics)
-    arguments = twin_arguments(case, q0, q1, tau, wrenches, np.zeros(rows))
+    multipliers = np.append(np.zeros(constraint_count(case)), spring_impulses(case, q0, q1))
+    arguments = twin_arguments(case, q0, q1, tau, wrenches, multipliers)
     left, right = (part.full().ravel() for part in step_balance(case, H, GRAVITY)(*arguments))
     from vi_contact.robot.closure import closure_rows
 

@@ -105,7 +105,7 @@ def test_push_changes_the_momentum_and_nothing_else():
     np.testing.assert_allclose(scalars[0, 3:6], impulse[:3], atol=1e-9)
 
 
-def test_interval_kinetic_is_the_derivative_of_the_discrete_action():
+def test_interval_energy_is_the_derivative_of_the_discrete_action():
     """-dL_d/dh = T of the mean velocities + mean potential: a thrown body falls exactly."""
     robot = robot_of((), free=True)
     stepper = make_stepper(robot, 0.01, GRAVITY, SolverOptions())
@@ -114,4 +114,4 @@ def test_interval_kinetic_is_the_derivative_of_the_discrete_action():
     h = 0.004
     stepper.step(None, None, h)
     expected = 0.5 * robot.mass * (2.0 - 9.81 * h / 2.0) ** 2
-    assert stepper.interval_kinetic() == pytest.approx(expected, rel=1e-12)
+    assert stepper.interval_energy() == pytest.approx(expected, rel=1e-12)

@@ -114,7 +114,7 @@ class Stepper:
     def state_size(self) -> int:
         """Length of the state as numbers."""
     def row_count(self) -> int:
-        """Rows of loops, mimic joints and dampers between points."""
+        """Rows of loops, mimic joints, springs and dampers between points."""
     def get_state(self, out: Array) -> None:
         """Writes coordinates, momenta and warm start."""
     def set_state(self, state: Array) -> None:
@@ -146,8 +146,10 @@ class Stepper:
         """
     def push(self, impulse: Array) -> None:
         """Adds a generalised impulse (nv,) to the momentum at the node."""
-    def interval_kinetic(self) -> float:
-        """Kinetic energy of the last step at its mean velocities [J]."""
+    def spring_rule(self, time_step: float) -> Array:
+        """(rows, 5) of springs in the next step: alpha, share and carried left, and right."""
+    def interval_energy(self) -> float:
+        """-d L_d / d h of the last step less the mean of its nodes' potentials [J]."""
     def free_acceleration(self, v: Array, tau: Array | None, wrenches: Array | None) -> Array:
         """(nv,) acceleration at the node with velocities v, nothing in contact."""
     def error(self, v0: Array, v1: Array) -> float:

@@ -84,22 +84,7 @@ inline Work Stepper::interval_work(const double* v0, const double* v1) {
       error -= 0.5 * damping * (d[j] * (u0 - d[j] / h) - back[j] * (u1 + back[j] / h));
     }
   }
-  int damper = closure_.holonomic();
-  for (const SpringDamper& spring : model_.springs) {
-    const auto rate = [&spring](const Line& line, const std::vector<Wrench>& xi) {
-      Vector3 v = Vector3::Zero();
-      if (spring.A != world) v -= xi[spring.A].linear + xi[spring.A].angular.cross(line.lever_A);
-      if (spring.B != world) v += xi[spring.B].linear + xi[spring.B].angular.cross(line.lever_B);
-      return line.direction.dot(v);
-    };
-    const Line line0 = line_between(spring, frames1_), line1 = line_between(spring, frames0_);
-    const double rate0 = rate(line0, old), rate1 = rate(line1, now);
-    const double s0 = line0.length - spring.rest_length, s1 = line1.length - spring.rest_length;
-    error += 0.5 * spring.stiffness * (s1 * s1 - s0 * s0 - h * (s0 * rate0 + s1 * rate1));
-    if (spring.damping > 0.0) {
-      error += closure_.lambda[damper++] * (rate0 + rate1 - 2.0 * (s1 - s0) / h);
-    }
-  }
+  error += closure_.excess_work(old, now, h);
   w.integration = error;
   if (!with_laws_) return w;
   w.friction = left_friction_ + node_.friction;

@@ -1,4 +1,4 @@
-// What the tree cannot say: loop joints, mimic joints and dampers between points, as rows
+// What the tree cannot say: loop joints, mimic joints, springs and dampers between points, as rows
 //
 //   e(q1) / h + compliance lambda = 0,    forces J(q0)' lambda [impulses]
 //
@@ -6,6 +6,7 @@
 // spherical joint has one too many): what they say is a matter of geometry, not of inertias or of
 // what holds the links, so independent ones are chosen by their gradients in joint coordinates at
 // the node, where the loops are closed. The others follow, and have no impulses.
+// Springs and dampers have compliant rows, see springs.hpp.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 
 #include "elimination.hpp"
 #include "maps.hpp"
+#include "springs.hpp"
 
 namespace vi_contact {
 
@@ -20,24 +22,14 @@ namespace vi_contact {
 // that are closed to 1e-12 leave about 1e-12 of redundant ones; `robot/closure.py` has the same.
 inline constexpr double rank_tolerance = 1e-8;
 
-// One end of a row: a wrench on a link, or the force of a joint with one coordinate.
-struct RowEnd {
-  int link = world;
-  bool joint = false;
-  double coefficient = 0.0;  // of a joint
-  Wrench left, right;        // of a link, at its origin; at the left and right node
-};
-
-struct Row {
-  std::array<RowEnd, 2> ends;
-  double error = 0.0;       // [m or rad]
-  double compliance = 0.0;  // of a damper, 1 / (N s / (m / s))
-};
-
 class Closure {
  public:
   explicit Closure(const Model& model)
-      : model_(model), g_(model.size()), r_(VectorX::Zero(model.nv)), dq_(VectorX::Zero(model.nv)) {
+      : springs(model),
+        model_(model),
+        g_(model.size()),
+        r_(VectorX::Zero(model.nv)),
+        dq_(VectorX::Zero(model.nv)) {
     std::vector<bool> on_path(model.size(), false);
     const auto mark = [&](int i) {
       for (; i != world; i = model.links[i].parent) on_path[i] = true;
@@ -50,7 +42,8 @@ class Closure {
     for (const MimicJoint& mimic : model.mimics) mark(mimic.joint), mark(mimic.source);
     holonomic_ = count;
     for (const SpringDamper& spring : model.springs) {
-      if (spring.damping > 0.0) mark(spring.A), mark(spring.B), ++count;
+      if (Springs::rows_of(spring) > 0) mark(spring.A), mark(spring.B);
+      count += Springs::rows_of(spring);
     }
     for (int i = 0; i < model.size(); ++i) {
       (on_path[i] ? path_ : others_).push_back(i);
@@ -70,19 +63,24 @@ class Closure {
     answers_ = Eigen::MatrixXd::Zero(model.nv, count);
     twists_.resize(path_.size(), count);
     rhs_ = rates_ = mu_ = VectorX::Zero(count);
-    lengths_.assign(count, 0.0);
     order_.resize(count);
   }
 
+  Springs springs;
   std::vector<Row> rows;
   VectorX lambda;
 
   int size() const { return static_cast<int>(rows.size()); }
   const VectorX& node_lambda() const { return mu_; }  // of the last `project`
-  int holonomic() const { return holonomic_; }        // rows without dampers
+  int holonomic() const { return holonomic_; }        // rows without springs and dampers
 
   // Writes the rows at a node; `left` as well as right fills both sides.
   void evaluate(const Frames& frames, const double* x, double h, bool left) {
+    evaluate_holonomic(frames, x, left);
+    evaluate_springs(frames, h, left);
+  }
+
+  void evaluate_holonomic(const Frames& frames, const double* x, bool left) {
     int row = 0;
     for (const LoopJoint& loop : model_.loops) row = evaluate_loop(loop, frames, left, row);
     for (const MimicJoint& mimic : model_.mimics) {
@@ -93,18 +91,10 @@ class Closure {
       r.ends[0].joint = r.ends[1].joint = true;
       r.ends[0].coefficient = 1.0, r.ends[1].coefficient = -mimic.multiplier;
     }
-    for (const SpringDamper& spring : model_.springs) {
-      if (!(spring.damping > 0.0)) continue;
-      Row& r = rows[row];
-      const Line line = line_between(spring, frames);
-      const Vector3& n = line.direction;
-      set_end(r.ends[0], spring.A, {-n, -line.lever_A.cross(n)}, left);
-      set_end(r.ends[1], spring.B, {n, line.lever_B.cross(n)}, left);
-      if (left) lengths_[row] = line.length;
-      r.error = line.length - lengths_[row];
-      r.compliance = 2.0 / (h * spring.damping);  // half of the interval's impulse at each end
-      ++row;
-    }
+  }
+
+  void evaluate_springs(const Frames& frames, double h, bool left) {
+    if (size() > holonomic_) springs.evaluate(frames, h, left, rows.data() + holonomic_);
   }
 
   // Largest error of the loops and mimic joints [m or rad].
@@ -126,16 +116,17 @@ class Closure {
 
   // f -= J(q0)' lambda on links, r -= J' lambda on joints.
   void subtract_forces(std::vector<Wrench>& f, double* r) const {
-    for (int i = 0; i < size(); ++i) add_force(rows[i], -lambda[i], f, r);
+    for (int i = 0; i < size(); ++i) add_force(rows[i], -rows[i].left_impulse(lambda[i]), f, r);
   }
 
-  // The dampers' second half, with the directions of the right node.
+  // The second half of springs and dampers, with the directions of the right node.
   void add_right_forces(std::vector<Wrench>& f) const {
     for (int i = holonomic_; i < size(); ++i) {
       for (const RowEnd& end : rows[i].ends) {
         if (end.link == world) continue;
-        f[end.link].linear += lambda[i] * end.right.linear;
-        f[end.link].angular += lambda[i] * end.right.angular;
+        const double impulse = rows[i].right_impulse(lambda[i]);
+        f[end.link].linear += impulse * end.right.linear;
+        f[end.link].angular += impulse * end.right.angular;
       }
     }
   }
@@ -143,8 +134,65 @@ class Closure {
   // Work of the dampers over the interval [J], never positive.
   double damper_work(double h) const {
     double work = 0.0;
-    for (int i = holonomic_; i < size(); ++i) work += 2.0 / h * lambda[i] * rows[i].error;
+    for (int i = holonomic_; i < size(); ++i) {
+      work -= rows[i].damping / h * rows[i].way * rows[i].way;
+    }
     return work;
+  }
+
+  // What springs and dampers do at the velocities of the nodes, given as twists of the links,
+  // beyond what they do on their way [J].
+  double excess_work(const std::vector<Wrench>& before, const std::vector<Wrench>& after,
+                     double h) const {
+    double work = 0.0;
+    for (int i = holonomic_; i < size(); ++i) {
+      const Row& row = rows[i];
+      work += row.left_impulse(lambda[i]) * power(row, before, true) +
+              row.right_impulse(lambda[i]) * power(row, after, false) +
+              row.way * (row.stiffness * (row.stretch + 0.5 * row.way) + row.damping / h * row.way);
+    }
+    return work;
+  }
+
+  // After a step: what springs and dampers remember, and the mean rates of their lengths.
+  void keep_springs(double h, VectorX& rates) {
+    springs.keep(rows.data() + holonomic_, lambda.data() + holonomic_, h, rates);
+  }
+
+  // A start at a node with given twists of the links.
+  void start_springs(const Frames& frames, const std::vector<Wrench>& twists, double h,
+                     VectorX& rates) {
+    evaluate_springs(frames, h, true);
+    for (int i = holonomic_; i < size(); ++i) {
+      rates[i - holonomic_] = power(rows[i], twists, true);
+    }
+    springs.start(rows.data() + holonomic_, rates);
+  }
+
+  // Where iterations start from: springs as they are at the left node.
+  void start_lambda(double h) {
+    lambda.setZero();
+    for (int i = holonomic_; i < size(); ++i) {
+      lambda[i] = -0.5 * h * rows[i].stiffness * rows[i].stretch;
+    }
+  }
+
+  // The impulses that springs and dampers would have with the forces of the left node.
+  void set_node_forces(double h) {
+    for (int i = holonomic_; i < size(); ++i) {
+      Row& row = rows[i];
+      row.share = 1.0, row.carried = 0.0;
+      lambda[i] = -0.5 * (h * row.stiffness * row.stretch + row.damping * row.way);
+    }
+  }
+
+  // Potential of springs in the interval, less the mean of that at both nodes [J].
+  double excess_potential() const {
+    double sum = 0.0;
+    for (int i = holonomic_; i < size(); ++i) {
+      sum -= 0.125 * rows[i].stiffness * rows[i].way * rows[i].way;
+    }
+    return sum;
   }
 
   // Chooses independent rows at the node that was evaluated last, the farthest from all that are
@@ -185,7 +233,7 @@ class Closure {
     for (int j = 0; j < m; ++j) {
       const Row& row = rows[used_[j]];
       for (int i : path_) g_[i].linear.setZero(), g_[i].angular.setZero();
-      add_force(row, -1.0, g_, r_.data());
+      add_force(row, -row.share, g_, r_.data());
       tree.climb(path_, r_.data(), g_);
       tree.descend(path_, dq_.data());
       add_joint_force(row, 0.0);
@@ -416,7 +464,6 @@ class Closure {
   VectorX rhs_, rates_;
   bool factored_ = false;  // since rows were chosen
   std::vector<int> order_;
-  std::vector<double> lengths_;  // of dampers at the left node
 };
 
 }  // namespace vi_contact

@@ -643,7 +643,7 @@ class StepWithLaws {
     laws_.contacts.warm_start(1.0);
     laws_.bodies.warm_start();
     laws_.joints.load_impulses(s_.warm_.data() + laws_.contacts.state_size());
-    if (s_.closure_.size() > 0) s_.closure_.lambda.setZero();
+    s_.closure_.start_lambda(s_.h_);
   }
 
   void keep_iterate() {

@@ -55,8 +55,9 @@ inline DriveTorque drive_torque(const Drive& drive, double command, double speed
   return {torque, slope, gain, torque != command};
 }
 
-// Line from point A to point B: length and unit direction, world axes.
+// Line from point A to point B, world axes; without a length it has no direction.
 struct Line {
+  Vector3 way;  // from A to B
   double length;
   Vector3 direction;
   Vector3 lever_A, lever_B;  // from the origins of the links
@@ -66,26 +67,12 @@ inline Line line_between(const SpringDamper& spring, const Frames& frames) {
   Line line;
   line.lever_A = spring.A == world ? spring.p_A : Vector3(frames[spring.A].R * spring.p_A);
   line.lever_B = spring.B == world ? spring.p_B : Vector3(frames[spring.B].R * spring.p_B);
-  Vector3 d = line.lever_B - line.lever_A;
-  if (spring.B != world) d += frames[spring.B].p;
-  if (spring.A != world) d -= frames[spring.A].p;
-  line.length = d.norm();
-  line.direction = line.length > 0.0 ? Vector3(d / line.length) : Vector3::Zero();
+  line.way = line.lever_B - line.lever_A;
+  if (spring.B != world) line.way += frames[spring.B].p;
+  if (spring.A != world) line.way -= frames[spring.A].p;
+  line.length = line.way.norm();
+  line.direction = line.length > 0.0 ? Vector3(line.way / line.length) : Vector3::Zero();
   return line;
-}
-
-// Adds an impulse along the line that pulls A and B together.
-inline void pull(const SpringDamper& spring, const Line& line, double impulse,
-                 std::vector<Wrench>& wrenches) {
-  const Vector3 f = impulse * line.direction;
-  if (spring.A != world) {
-    wrenches[spring.A].linear += f;
-    wrenches[spring.A].angular += line.lever_A.cross(f);
-  }
-  if (spring.B != world) {
-    wrenches[spring.B].linear -= f;
-    wrenches[spring.B].angular -= line.lever_B.cross(f);
-  }
 }
 
 }  // namespace vi_contact

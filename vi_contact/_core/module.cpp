@@ -370,7 +370,7 @@ NB_MODULE(_compiled, m) {
           },
           "tau"_a.none(), "wrenches"_a.none(), "time_step"_a = nb::none())
       .def("push", [](OwningStepper& s, Array impulse) { s.stepper.push(impulse.data()); })
-      .def("interval_kinetic", [](const OwningStepper& s) { return s.stepper.interval_kinetic(); })
+      .def("interval_energy", [](const OwningStepper& s) { return s.stepper.interval_energy(); })
       .def("multipliers", [](const OwningStepper& s) { return VectorX(s.stepper.multipliers()); })
       .def("node_multipliers",
            [](const OwningStepper& s) { return VectorX(s.stepper.node_multipliers()); })
@@ -380,6 +380,9 @@ NB_MODULE(_compiled, m) {
           "servos"_a.none())
       .def(
           "feedback", [](const OwningStepper& s, double h) { return s.stepper.feedback(h); },
+          "time_step"_a)
+      .def(
+          "spring_rule", [](OwningStepper& s, double h) { return s.stepper.spring_rule(h); },
           "time_step"_a)
       .def(
           "prescribe",

@@ -36,29 +36,20 @@ inline double Stepper::rotor_kinetic() const {
   return sum;
 }
 
-// Power of gravity and of the springs' forces at a node, at the mean velocities of the step [W].
-inline double Stepper::conservative_power(const Frames& node) const {
+// Power of gravity at the mean velocities of the step [W].
+inline double Stepper::gravity_power() const {
   double sum = 0.0;
   for (int i = 0; i < model_.size(); ++i) {
     sum += model_.links[i].mass * gravity_.dot(velocities_[i]);
-  }
-  for (const SpringDamper& spring : model_.springs) {
-    const double way =
-        line_between(spring, frames1_).length - line_between(spring, frames0_).length;
-    const double stretch = line_between(spring, node).length - spring.rest_length;
-    sum -= spring.stiffness * stretch * inverse_h_ * way;
   }
   return sum;
 }
 
 // The same at a node with velocities v.
-inline double Stepper::conservative_power(const double* v) {
+inline double Stepper::gravity_power(const double* v) {
   for (int i = 0; i < model_.size(); ++i) {
     const Vector3 weight = model_.links[i].mass * gravity_;
     f_[i] = {weight, frames0_[i].c.cross(weight)};
-    if (model_.springs.empty()) continue;
-    f_[i].linear += 2.0 * inverse_h_ * spring0_[i].linear;
-    f_[i].angular += 2.0 * inverse_h_ * spring0_[i].angular;
   }
   VectorX& force = rhs_;
   force.setZero();
@@ -68,10 +59,24 @@ inline double Stepper::conservative_power(const double* v) {
 
 inline Stepper::NodeEnergy Stepper::node_energy() const {
   const double kinetic = mean_kinetic(inverse_h_) + rotor_kinetic(), drives = drive_work();
-  const double halves = 0.5 * (last_.h + h_);
-  const double conservative = 0.5 * halves * (last_.power + conservative_power(frames0_));
-  return {kinetic - last_.kinetic - most_wrench_work() - drives - conservative,
-          kinetic + std::abs(drives) + std::abs(conservative)};
+  const double halves = 0.5 * (last_.h + h_), springs = spring_work();
+  const double gravity = 0.5 * halves * (last_.power + gravity_power());
+  return {kinetic - last_.kinetic - most_wrench_work() - drives - gravity - springs,
+          kinetic + std::abs(drives) + std::abs(gravity + springs)};
+}
+
+// Work of springs and dampers at the left node.
+inline double Stepper::spring_work() const {
+  const int first = closure_.holonomic();
+  double sum = 0.0;
+  for (int i = first; i < closure_.size(); ++i) {
+    const double impulse = closure_.rows[i].left_impulse(closure_.lambda[i]) -
+                           0.5 * last_.h * closure_.springs.forces[i - first] -
+                           closure_.springs.owed[i - first];
+    const double rate = inverse_h_ * closure_.rows[i].way;
+    sum += 0.5 * impulse * (last_.rates[i - first] + rate);
+  }
+  return sum;
 }
 
 // Work of the drives at the left node.

@@ -120,8 +120,6 @@ class Stepper {
         velocities_(model.size()),
         f_(model.size()),
         half_(model.size()),
-        spring0_(model.size()),
-        spring1_(model.size()),
         x0_(VectorX::Zero(model.nc)),
         x1_(VectorX::Zero(model.nc)),
         trial_(VectorX::Zero(model.nc)),
@@ -155,6 +153,7 @@ class Stepper {
     warm_ = VectorX::Zero(laws_.state_size());
     rhs_ = scaled_ = bounce_v_ = VectorX::Zero(model.nv);
     no_residual_ = response_ = impulse_ = last_.drives = VectorX::Zero(model.nv);
+    last_.rates = VectorX::Zero(closure_.springs.forces.size());
     guess_ = VectorX::Zero(model.nc);
     for (int j = 0; j < model.nv; ++j) {
       const Drive& drive = model.drives[j];
@@ -180,7 +179,7 @@ class Stepper {
   // remember.
   int state_size() const {
     return 3 * model_.nc + 4 * model_.nv + 36 * model_.dense + predictor_.state_size() + 6 +
-           laws_.state_size();
+           4 * static_cast<int>(last_.rates.size()) + laws_.state_size();
   }
 
   void get_state(double* out) const {
@@ -193,7 +192,8 @@ class Stepper {
     *out++ = chord_of_.h;
     *out++ = chord_of_.fall;
     *out++ = last_.kinetic, *out++ = last_.power, *out++ = last_.h, *out++ = last_.turning;
-    put(last_.drives);
+    put(last_.drives), put(last_.rates), put(closure_.springs.forces), put(closure_.springs.older);
+    put(closure_.springs.owed);
     laws_.get_state(out);
   }
 
@@ -214,7 +214,8 @@ class Stepper {
     chord_of_.fall = *in++;
     chord_is_old_ = true;
     last_.kinetic = *in++, last_.power = *in++, last_.h = *in++, last_.turning = *in++;
-    take(last_.drives);
+    take(last_.drives), take(last_.rates), take(closure_.springs.forces);
+    take(closure_.springs.older), take(closure_.springs.owed);
     laws_.set_state(in);
     leaned_last_ = true;  // or may have
     load_frames();
@@ -232,10 +233,12 @@ class Stepper {
     load_frames();
     apply_mass_matrix(model_, frames0_, v, f_, p0_.data());
     last_.kinetic = 0.5 * p0_.dot(Eigen::Map<const VectorX>(v, model_.nv));
-    last_.power = with_laws_ ? conservative_power(v) : 0.0;
+    last_.power = with_laws_ ? gravity_power(v) : 0.0;
     last_.h = 0.0;
     last_.turning = fastest_rotation(v).first;
     last_.drives.setZero();
+    twists(model_, frames0_, v, f_);
+    closure_.start_springs(frames0_, f_, h_, last_.rates);
     predictor_.restart(h_ * Eigen::Map<const VectorX>(v, model_.nv));
   }
 
@@ -271,6 +274,10 @@ class Stepper {
     dq_ = h_ * Eigen::Map<const VectorX>(v, model_.nv);
     move();
     evaluate();
+    if (closure_.size() > closure_.holonomic()) {
+      closure_.set_node_forces(h_);
+      evaluate();
+    }
     rhs_ = -r_;
     VectorX a = VectorX::Zero(model_.nv);
     tree_.clear_stiff();
@@ -351,6 +358,18 @@ class Stepper {
   // joint_forces.hpp: alpha, theta, and the feedback of the step before; theta is 1/2 without one.
   Eigen::Matrix<double, Eigen::Dynamic, 3> feedback(double time_step) const;
 
+  // (rows, 5): the rule of each row of springs in a step of given length, see springs.hpp: alpha,
+  // share and carried of the left impulse, and of the right one.
+  Eigen::Matrix<double, Eigen::Dynamic, 5> spring_rule(double time_step) {
+    closure_.evaluate_springs(frames0_, time_step, true);
+    Eigen::Matrix<double, Eigen::Dynamic, 5> rule(closure_.springs.forces.size(), 5);
+    for (int i = 0; i < rule.rows(); ++i) {
+      const Row& row = closure_.rows[closure_.holonomic() + i];
+      rule.row(i) << row.alpha, row.share, row.carried, row.right_share, row.right_carried;
+    }
+    return rule;
+  }
+
   // A step of any length; the state keeps the warm start of the usual one.
   StepReport step(const double* tau, const double* wrenches, double time_step) {
     const double usual = h_;
@@ -363,10 +382,11 @@ class Stepper {
 
   double length() const { return length_; }
 
-  // Kinetic energy of the last step at its mean velocities, rotors included [J]: -d L_d / d h
-  // without the potential. Of a step that was split, that of its last part.
-  double interval_kinetic() const {
-    double sum = mean_kinetic(1.0 / part_length_);
+  // Energy of the last step, -d L_d / d h, less the mean of the potentials at both nodes [J]:
+  // kinetic, at the mean velocities, rotors included, and what springs have less at the mean of
+  // their lengths. Of a step that was split, that of its last part.
+  double interval_energy() const {
+    double sum = mean_kinetic(1.0 / part_length_) + closure_.excess_potential();
     for (int j = 0; j < model_.nv; ++j) {
       const double speed = inverse_h_ * predictor_.last()[j];
       sum += 0.5 * model_.drives[j].armature * speed * speed;
@@ -374,8 +394,8 @@ class Stepper {
     return sum;
   }
 
-  // Impulses of loops, mimic joints and dampers at the left node of the last step, and what those
-  // of loops and mimic joints took at the node in the last `get_v` [N s or N m s].
+  // Impulses of loops, mimic joints, springs and dampers at the left node of the last step, and
+  // what those of loops and mimic joints took at the node in the last `get_v` [N s or N m s].
   const VectorX& multipliers() const { return closure_.lambda; }
   const VectorX& node_multipliers() const { return closure_.node_lambda(); }
 
@@ -503,8 +523,8 @@ class Stepper {
     set_mass_tangents();
     left = factor_mass(frames0_, x0_) ? across_loops(frames0_, true) : 0.0;
     right = factor_mass(frames1_, x1_) ? across_loops(frames1_, true) : 0.0;
-    closure_.evaluate(frames0_, x0_.data(), h_, true);
-    closure_.evaluate(frames1_, x1_.data(), h_, false);
+    closure_.evaluate_holonomic(frames0_, x0_.data(), true);
+    closure_.evaluate_holonomic(frames1_, x1_.data(), false);
     return std::abs(left - right) > most_bend_error * kinetic ||
            std::max(left, right) > most_bend * kinetic;
   }
@@ -523,8 +543,9 @@ class Stepper {
   NodeEnergy node_energy() const;
   double mean_kinetic(double inverse_h) const;
   double rotor_kinetic() const;
-  double conservative_power(const Frames& node) const;
-  double conservative_power(const double* v);
+  double gravity_power() const;
+  double gravity_power(const double* v);
+  double spring_work() const;
   double drive_work() const;
   double most_wrench_work() const;
 
@@ -582,7 +603,7 @@ class Stepper {
   bool factor_mass(const Frames& frames, const VectorX& x) {
     if (!tree_.factor_mass(frames)) return false;
     if (closure_.holonomic() == 0) return true;
-    closure_.evaluate(frames, x.data(), h_, true);
+    closure_.evaluate_holonomic(frames, x.data(), true);
     closure_.choose(frames);
     return closure_.factor(tree_, 1.0, false);
   }
@@ -685,7 +706,6 @@ class Stepper {
     h_ = h;
     inverse_h_ = 1.0 / h;
     set_lean();
-    spring_impulses(frames0_, spring0_);
   }
 
   void quaternion_identity(const Link& link) {
@@ -703,7 +723,6 @@ class Stepper {
   void load_frames() {
     forward_kinematics(model_, x0_.data(), frames0_);
     turn_inertias(model_, frames0_);
-    spring_impulses(frames0_, spring0_);
   }
 
   // Joints without limits are known up to full turns: take the turn that fits the mimic joint.
@@ -721,43 +740,25 @@ class Stepper {
     }
   }
 
-  // Half of the springs' impulses over an interval, at one node.
-  void spring_impulses(const Frames& frames, std::vector<Wrench>& wrenches) const {
-    if (model_.springs.empty()) return;
-    for (Wrench& w : wrenches) w.linear.setZero(), w.angular.setZero();
-    for (const SpringDamper& spring : model_.springs) {
-      const Line line = line_between(spring, frames);
-      pull(spring, line, 0.5 * h_ * spring.stiffness * (line.length - spring.rest_length),
-           wrenches);
-    }
-  }
-
   void begin(const double* tau, const double* wrenches) {
     command_ = tau;
     wrenches_ = wrenches;
     driven_ = passive_ || command_ != nullptr || !servos_.empty();
-    has_bias_ = !model_.springs.empty() || wrenches_ != nullptr;
-    if (has_bias_) bias(frames0_, spring0_);
+    if (wrenches_ != nullptr) bias(frames0_);
     set_tolerances();
     if (closure_.size() > 0) {
-      closure_.lambda.setZero();
       closure_.evaluate(frames0_, x0_.data(), h_, true);
       closure_.choose(frames0_);
+      closure_.start_lambda(h_);
     }
   }
 
-  // half_: half impulses of springs and external wrenches at a node.
-  void bias(const Frames& frames, const std::vector<Wrench>& springs) {
+  // half_: half impulses of external wrenches at a node.
+  void bias(const Frames& frames) {
     for (int i = 0; i < model_.size(); ++i) {
-      if (model_.springs.empty()) {
-        half_[i].linear.setZero(), half_[i].angular.setZero();
-      } else {
-        half_[i] = springs[i];
-      }
-      if (wrenches_ == nullptr) continue;
       const Eigen::Map<const Vector3> force(wrenches_ + 6 * i), torque(wrenches_ + 6 * i + 3);
-      half_[i].linear += 0.5 * h_ * force;
-      half_[i].angular += 0.5 * h_ * (torque + frames[i].c.cross(force));
+      half_[i].linear = 0.5 * h_ * force;
+      half_[i].angular = 0.5 * h_ * (torque + frames[i].c.cross(force));
     }
   }
 
@@ -921,6 +922,7 @@ class Stepper {
       mobilities_[j] = dq_[j];
     }
     dq_.setZero();
+    if (laws_.contacts.size() > 0 || laws_.bodies.exist()) set_spring_mobilities(frames);
   }
 
   // The least inertia that counts of every coordinate, by what it moves with all others held.
@@ -949,6 +951,31 @@ class Stepper {
     Frames frames(model_.size());
     forward_kinematics(model_, x.data(), frames);
     return frames;
+  }
+
+  // The easiest way of the ends of each spring past one another, 1/m: it must do for all positions.
+  void set_spring_mobilities(const Frames& frames) {
+    for (size_t k = 0; k < model_.springs.size(); ++k) {
+      const SpringDamper& spring = model_.springs[k];
+      const Line line = line_between(spring, frames);
+      for (int axis = 0; axis < 3; ++axis) {
+        Row row;
+        Springs::set_ends(row, spring, line, Vector3::Unit(axis), true);
+        for (Wrench& f : f_) f.linear.setZero(), f.angular.setZero();
+        for (const RowEnd& end : row.ends) {
+          if (end.link == world) continue;
+          f_[end.link].linear -= end.left.linear;
+          f_[end.link].angular -= end.left.angular;
+        }
+        r_.setZero();
+        project(model_, frames, f_, r_.data());
+        tree_.solve(r_.data(), dq_.data());
+        twists(model_, frames, dq_.data(), f_);
+        double& mobility = closure_.springs.mobilities[k];
+        mobility = std::max(mobility, power(row, f_, true));
+      }
+    }
+    r_.setZero(), dq_.setZero();
   }
 
   // levers_: sum of mass times distance of what each joint carries, for the round-off of momenta.
@@ -1051,7 +1078,7 @@ class Stepper {
       f_[i].angular = left_angular(turns_[i], inverse_h_) + left.c.cross(f_[i].linear);
     }
     if (!model_.wheels.empty()) turn_wheels();
-    if (has_bias_) {
+    if (wrenches_ != nullptr) {
       for (int i = 0; i < n; ++i) {
         f_[i].linear -= half_[i].linear;
         f_[i].angular -= half_[i].angular;
@@ -1139,16 +1166,15 @@ class Stepper {
     const int n = model_.size();
     const Vector3 half_fall = 0.5 * h_ * gravity_;
     turn_inertias(model_, frames1_);
-    spring_impulses(frames1_, spring1_);
     if (keep_books) keep_left();
     if (keep_books && with_laws_) book_left_laws();
-    if (has_bias_) bias(frames1_, spring1_);
+    if (wrenches_ != nullptr) bias(frames1_);
     for (int i = 0; i < n; ++i) {
       const Link& link = model_.links[i];
       const Frame& right = frames1_[i];
       f_[i].linear = link.mass * (velocities_[i] + half_fall);
       f_[i].angular = right_angular_of(i) + right.c.cross(f_[i].linear);
-      if (has_bias_) {
+      if (wrenches_ != nullptr) {
         f_[i].linear += half_[i].linear;
         f_[i].angular += half_[i].angular;
       }
@@ -1174,7 +1200,8 @@ class Stepper {
     const double h_before = last_.h;
     if (with_laws_) {
       last_.kinetic = mean_kinetic(inverse_h_) + rotor_kinetic() + most_wrench_work();
-      last_.power = conservative_power(frames1_);
+      last_.power = gravity_power();
+      closure_.keep_springs(h_, last_.rates);
       last_.h = h_;
       last_.drives = 0.5 * h_ * torque_;
     }
@@ -1185,7 +1212,6 @@ class Stepper {
     std::swap(x0_, x1_);
     std::swap(p0_, p1_);
     std::swap(frames0_, frames1_);
-    std::swap(spring0_, spring1_);
     return true;
   }
 
@@ -1224,7 +1250,7 @@ class Stepper {
     forward_kinematics(model_, x1_.data(), frames1_);
     Observation o = observe_bodies(model_, frames1_, v, gravity_, f_, poses, velocities);
     if (closure_.holonomic() > 0) {
-      closure_.evaluate(frames1_, x1_.data(), h_, true);
+      closure_.evaluate_holonomic(frames1_, x1_.data(), true);
       o.closure = closure_.error();
     }
     return o;
@@ -1244,7 +1270,7 @@ class Stepper {
   std::vector<Turn> turns_;
   Spins spins_;
   std::vector<Vector3> velocities_;
-  std::vector<Wrench> f_, half_, spring0_, spring1_;
+  std::vector<Wrench> f_, half_;
   VectorX x0_, x1_, trial_, p0_, p1_;
   Predictor predictor_;
   VectorX r_, inertias_, mobilities_, levers_, inverse_tolerance_, dq_, v_before_, v_after_,
@@ -1263,7 +1289,7 @@ class Stepper {
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;
   std::vector<Servo> servos_;  // per input, or none
-  bool has_bias_ = false, driven_ = false, with_laws_ = false;
+  bool driven_ = false, with_laws_ = false;
   // Whether a feedback leans, with these servos and this h, and in the last step that was taken.
   bool leans_ = false, leaned_last_ = false;
   bool passive_ = false;  // joints have forces of their own: damping, rotors, motors, limits
@@ -1273,10 +1299,11 @@ class Stepper {
   // What `node_energy` needs of the last step; before the first, of the node.
   struct Last {
     double kinetic = 0.0;  // and the most that wrenches gave
-    double power = 0.0;    // conservative, with the forces at its end
+    double power = 0.0;    // of gravity
     double h = 0.0;
     double turning = 0.0;  // speed of the body that turned farthest, if it may turn too far [rad/s]
     VectorX drives;        // their impulses at its end
+    VectorX rates;         // of the lengths of springs and dampers
   };
   Last last_;
   Method first_method_ = Method::newton;

@@ -5,11 +5,13 @@ Over an interval of length h from node 0 to node 1, with :math:`e = \mathrm{vec}
 .. math:: L_d = \sum_\mathrm{bodies} \frac{m}{2h} |x_1 - x_0|^2 + \frac{2}{h} e^\top J e
    + \sum_\mathrm{joints} \frac{A}{2h} (\theta_1 - \theta_0)^2 - \frac{h}{2} (V(q_0) + V(q_1))
 
-with the potential V of gravity and springs and the rotor inertia A (of a spherical joint as of a
-body: :math:`\frac{2}{h} u^\top A u`, u the vector part of its turn). A wheel, which may turn by
-any angle d in a step, has its inertia J, symmetric about the axis a, on the body that carries it:
-:math:`\frac{2}{h} e^\top J e + \frac{2}{h} A d\, a^\top e + \frac{A}{2h} d^2` with e of the
-carrier and A about the axis; what is not symmetric turns with the wheel as with any body.
+with the potential V of gravity (for springs see `springs.py`) and the rotor inertia A (of a
+spherical joint as of a body: :math:`\frac{2}{h} u^\top A u`, u the vector part of its turn). A
+wheel, which may turn by any angle d in a step, has its inertia J, symmetric about the axis a, on
+the body that carries it:
+:math:`\frac{2}{h} e^\top J e + \frac{2}{h} A d\, a^\top e + \frac{A}{2h} d^2`
+with e of the carrier and A about the axis; what is not symmetric turns with the wheel as with any
+body.
 
 Momenta at the two ends are its derivatives, :math:`-D_1 L_d` and :math:`D_2 L_d`, with respect to
 (dx in world axes, dphi in body axes) of every body; here CasADi differentiates. Forces act as half
@@ -26,6 +28,7 @@ from typing import TypeAlias
 
 import casadi as ca
 
+from vi_contact.mechanics import springs
 from vi_contact.mechanics.joints import angle_or_travel, constraint
 from vi_contact.mechanics.rotations import (
     Expression,
@@ -35,7 +38,7 @@ from vi_contact.mechanics.rotations import (
     rotate,
 )
 from vi_contact.robot.maximal import rotation_matrices
-from vi_contact.robot.parts import WORLD, Array, Connection, Joint, JointKind
+from vi_contact.robot.parts import WORLD, Array, Connection, Joint, JointKind, Spring
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.wheels import Wheel
 
@@ -96,13 +99,10 @@ def _about(about: Expression | None, joint: int) -> Expression:
 
 
 def potential(robot: Robot, poses: Poses, gravity: Expression) -> Expression:
-    """Of gravity and springs [J]; gravity (3,) [m/s2]."""
+    """Of gravity [J]; gravity (3,) [m/s2]."""
     energy = ca.SX(0)
     for i, body in enumerate(robot.bodies):
         energy -= body.mass * ca.dot(gravity, poses(i)[0])
-    for spring in robot.springs:
-        length = _distance(poses, spring.body_1, spring.p_1, spring.body_2, spring.p_2)
-        energy += 0.5 * spring.stiffness * (length - spring.rest_length) ** 2
     return energy
 
 
@@ -113,8 +113,9 @@ def step_balance(
 
     Inputs: x0, quat0, x1, quat1 of all bodies, (3, n) and (4, n); torque (nv,) of the joints;
     wrenches (6, n), world axes at the centres of mass; multipliers (m,), impulses of all joints'
-    and loops' rows at the left node. Outputs, (6 n,), columns (dx world, dphi body) per body:
-    `left`, the momentum that node 0 must have, and `right`, the momentum that node 1 then has.
+    and loops' rows at the left node and of the springs' at either node. Outputs, (6 n,), columns
+    (dx world, dphi body) per body: `left`, the momentum that node 0 must have, and `right`, the
+    momentum that node 1 then has.
     """
     n = len(robot.bodies)
     x0, x1 = ca.SX.sym("x0", 3, n), ca.SX.sym("x1", 3, n)
@@ -145,13 +146,16 @@ def balance(
     gravity: Expression,
     leaned: Expression | None = None,
     about: Expression | None = None,
+    rule: Expression | None = None,
 ) -> tuple[Expression, Expression]:
     """`left` and `right` of `step_balance` as expressions; nodes are symbols (3, n) and (4, n).
 
     leaned: (nv,) impulses of the joints at the left node alone, see `drives.lean`.
     about: (joints,) angles within half a turn of which revolute joints move; zero if not given.
+    rule: (rows, 5) of springs, see `springs.py`; the midpoint if not given.
     """
-    n = len(robot.bodies)
+    rule = springs.midpoint(robot) if rule is None else rule
+    n, constraints = len(robot.bodies), constraint_count(robot)
     left, right = poses_of(*node0), poses_of(*node1)
     action = kinetic(robot, left, right, h, about)
     action -= h / 2.0 * (potential(robot, left, gravity) + potential(robot, right, gravity))
@@ -175,14 +179,15 @@ def balance(
             if leaned is not None and poses is left:
                 impulse += leaned[joint.idx_v : joint.idx_v + joint.nv]
             add_joint_force(joint, poses, impulse, wrench)
-        for spring in robot.springs:
-            ends = (spring.body_1, spring.p_1, spring.body_2, spring.p_2)
-            stretched = _distance(right, *ends) - _distance(left, *ends)
-            _add_pull(poses, ends, spring.damping * stretched / 2.0, wrench)
+        for i, (spring, pull) in enumerate(springs.all_pulls(robot, left, right, h, rule)):
+            impulse, at_left = multipliers[constraints + i], poses is left
+            share, carried = rule[i, 1 if at_left else 3], rule[i, 2 if at_left else 4]
+            direction = pull.left if at_left else pull.right
+            _add_pull(spring, poses, (share * impulse + carried) * direction, wrench)
         return ca.vertcat(*wrench)
 
     by_left, by_right = _derivative(action, *node0), _derivative(action, *node1)
-    closing = _derivative(ca.dot(multipliers, rows(robot, left)), *node0)
+    closing = _derivative(ca.dot(multipliers[:constraints], rows(robot, left)), *node0)
     return -by_left - force(left) - closing, by_right + force(right)
 
 
@@ -232,7 +237,12 @@ def _coordinate(joint: Joint, poses: Poses) -> Expression:
 
 
 def row_count(robot: Robot) -> int:
-    """Rows of all constraints."""
+    """Rows of all constraints, then of springs."""
+    return constraint_count(robot) + sum(map(springs.row_count, robot.springs))
+
+
+def constraint_count(robot: Robot) -> int:
+    """Rows of joints, loops and mimic joints."""
     return sum(part.kind.rows for part in (*robot.joints, *robot.loops)) + len(robot.mimics)
 
 
@@ -318,26 +328,10 @@ def add_joint_force(joint: Joint, poses: Poses, effort: Expression, wrench: Wren
             wrench[body] += sign * ca.vertcat(f_W, about)
 
 
-def _point(poses: Poses, body: int, p: Array) -> Expression:
-    x, quat = poses(body)
-    return x + rotate(quat, ca.DM(p))
-
-
-def _distance(poses: Poses, body_1: int, p_1: Array, body_2: int, p_2: Array) -> Expression:
-    return ca.norm_2(_point(poses, body_2, p_2) - _point(poses, body_1, p_1))
-
-
-def _add_pull(
-    poses: Poses,
-    ends: tuple[int, Array, int, Array],
-    pull: Expression,
-    wrench: Wrenches,
-) -> None:
-    """Adds an impulse that draws two points together."""
-    body_1, p_1, body_2, p_2 = ends
-    d = _point(poses, body_2, p_2) - _point(poses, body_1, p_1)
-    f_W = pull * d / ca.norm_2(d)
-    for body, p, sign in ((body_1, p_1, 1.0), (body_2, p_2, -1.0)):
+def _add_pull(spring: Spring, poses: Poses, f_W: Expression, wrench: Wrenches) -> None:
+    """Adds an impulse on point 2 of a spring, and its reaction on point 1."""
+    ends = ((spring.body_1, spring.p_1, -1.0), (spring.body_2, spring.p_2, 1.0))
+    for body, p, sign in ends:
         if body != WORLD:
             about = ca.cross(ca.DM(p), rotate(conjugate(poses(body)[1]), f_W))
             wrench[body] += sign * ca.vertcat(f_W, about)

@@ -31,11 +31,12 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from vi_contact.mechanics import contact
+from vi_contact.mechanics import contact, springs
 from vi_contact.mechanics.discrete_lagrangian import (
     Poses,
     add_joint_force,
     balance,
+    constraint_count,
     increment,
     poses_of,
     row_count,
@@ -162,10 +163,11 @@ class _Builder:
 def robot_block(robot: Robot) -> Block:
     """Balance of momentum, unit quaternions, joints, loops and mimic joints.
 
-    Own variables: multipliers (m,). Own rows: norms (n,), constraints (m,).
+    Own variables: multipliers (m,). Own rows: norms (n,), constraints and springs (m,).
     Parameters after scales and poses at node 0: gravity (3,), momentum of node 0 (n, 6), drives
     (nv, 8), wrenches (n, 6) in world axes at the centres of mass, coordinates of joints with one
-    (joints,), angles near which they move over the step (joints,); each row by row.
+    (joints,), angles near which they move over the step (joints,), rules of springs (rows, 5); each
+    row by row.
     """
     b = _Builder(len(robot.bodies))
     multipliers = b.variable(row_count(robot))
@@ -173,9 +175,11 @@ def robot_block(robot: Robot) -> Block:
     drives, wrenches = b.parameter(DRIVE, robot.nv), b.parameter(WRENCH, b.count)
     coordinates, about = b.parameter(len(robot.joints)), b.parameter(len(robot.joints))
     torque, leaned = _torques(robot, drives, b, about)
+    count = constraint_count(robot)
+    rule = b.parameter(springs.RULE, row_count(robot) - count).T
     left, _ = balance(
         robot, b.node0, b.node1, torque, wrenches, multipliers * b.impulse, b.h, gravity, leaned,
-        about,
+        about, rule,
     )  # fmt: skip
 
     def coordinate(joint: Joint) -> Expression:
@@ -183,9 +187,14 @@ def robot_block(robot: Robot) -> Block:
 
     norms = [ca.sumsqr(b.quat1[:, i]) - 1.0 for i in range(b.count)]
     tree = sum(joint.kind.rows for joint in robot.joints)  # only rows after them can be redundant
-    yielding = b.compliance * ca.vertcat(ca.SX.zeros(tree), multipliers[tree:])
+    yielding = b.compliance * ca.vertcat(ca.SX.zeros(tree), multipliers[tree:count])
     closed = rows(robot, b.right, coordinate) / b.length + yielding
-    zero = ca.vertcat(ca.vertcat(*norms) / b.length, closed)
+    pulls = springs.all_pulls(robot, b.left, b.right, b.h, rule)
+    stretched = [
+        b.h * pull.compliance * (multipliers[count + i] * b.impulse - pull.law) / b.length
+        for i, (_, pull) in enumerate(pulls)
+    ]
+    zero = ca.vertcat(ca.vertcat(*norms) / b.length, closed, *stretched)
     return b.block("robot", left - momentum, zero, ca.SX(0, 1))
 
 
@@ -193,17 +202,22 @@ def end_of_step(robot: Robot) -> ca.Function:
     """(6 n,) momentum of node 1.
 
     Inputs: h, gravity (3,), poses at both nodes (7 n,), drives (8 nv,), wrenches (6 n,), angles
-    near which joints move (joints,).
+    near which joints move (joints,), impulses of springs (their rows,), their rules (5 rows,).
     """
     b = _Builder(len(robot.bodies))
     gravity, drives = ca.SX.sym("gravity", 3), ca.SX.sym("drives", DRIVE, robot.nv)
     wrenches = ca.SX.sym("wrenches", WRENCH, b.count)
-    nothing, about = ca.SX.zeros(row_count(robot)), ca.SX.sym("about", len(robot.joints))
+    about, tree = ca.SX.sym("about", len(robot.joints)), constraint_count(robot)
+    count = row_count(robot) - tree
+    pulls, rule = ca.SX.sym("pulls", count), ca.SX.sym("rule", springs.RULE, count)
     torque, _ = _torques(robot, drives, b, about)
     momentum = balance(
-        robot, b.node0, b.node1, torque, wrenches, nothing, b.h, gravity, about=about
-    )[1]
-    inputs = [b.h, gravity, b.start, b.end, ca.vec(drives), ca.vec(wrenches), about]
+        robot, b.node0, b.node1, torque, wrenches, ca.vertcat(ca.SX.zeros(tree), pulls), b.h,
+        gravity, about=about, rule=rule.T,
+    )[1]  # fmt: skip
+    inputs = [
+        b.h, gravity, b.start, b.end, ca.vec(drives), ca.vec(wrenches), about, pulls, ca.vec(rule)
+    ]  # fmt: skip
     return ca.Function("end_of_step", inputs, [momentum])
 
 

@@ -114,12 +114,12 @@ class ElasticContact(ContactLaw):
         scale = 1.0  # keeps the energy of the node, up to rounding
         by_interval = self.balance == "interval" and rest >= SHORT * motion.time_step
         if part is not None and by_interval:
-            arriving = part.kinetic + 0.5 * (part.potential + node.state.potential)
+            arriving = part.excess + 0.5 * (part.potential + node.state.potential)
 
             def excess(scale: float) -> float:
                 after = motion.attempt(motion.pushed(node, scale * push), rest, end, drive)
                 leaving = 0.5 * (node.state.potential + after.node.state.potential)
-                return float(after.kinetic + leaving - arriving)
+                return float(after.excess + leaving - arriving)
 
             scale = _outer_root(excess)
         kicks = tuple(

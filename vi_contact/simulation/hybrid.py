@@ -104,8 +104,8 @@ class Part:
     report: tuple[int, int, float, float, int, int, int, int]
     pushes: Array
     """(H,) normal impulses of the held contacts at the left node [N s]."""
-    kinetic: float
-    """At the mean velocities of the interval [J]."""
+    excess: float
+    """Discrete energy of the interval less the mean of the potentials at its nodes [J]."""
     potential: float
     """At the left node [J]."""
 
@@ -350,7 +350,7 @@ class HybridMotion:
                 break
         if report[0]:
             raise self._fail(report)
-        impulses, kinetic = stepper.multipliers(), stepper.interval_kinetic()
+        impulses, excess = stepper.multipliers(), stepper.interval_energy()
         rows = []
         if node.held:
             forces = self._mean_forces(node, self._forces(impulses, node.held), length)
@@ -377,7 +377,7 @@ class HybridMotion:
             touches=touches,
             report=(*report[:6], len(node.held) if self.law else report[6], report[7]),
             pushes=self._forces(impulses, node.held) @ self.normal,
-            kinetic=kinetic,
+            excess=excess,
             potential=potential,
         )
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vi_contact.errors import MissingSolverError
+from vi_contact.mechanics.discrete_lagrangian import constraint_count
 from vi_contact.mechanics.ground import Ground
 from vi_contact.mechanics.time_stepping import DRIVE, WRENCH, Scales
 from vi_contact.robot.maximal import MaximalState, rotation_matrices
@@ -33,7 +34,6 @@ from vi_contact.solvers.step_program import (
     StepProgram,
     full_turns,
     functions_of,
-    point,
     turns,
 )
 from vi_contact.solvers.stepper import METHODS, Report
@@ -365,7 +365,8 @@ class IpoptStepper:
             bounds[i] = share * h * robot.joints[i].friction[0]
         forces = np.zeros((len(robot.bodies), WRENCH)) if wrenches is None else wrenches
         targets = np.zeros(self._points.count)
-        return Inputs(h, self._gravity, drives, forces, targets, bounds)
+        rule = self._books.spring_rule(h)
+        return Inputs(h, self._gravity, drives, forces, rule, targets, bounds)
 
     def _commit(self, solution: Solution, inputs: Inputs) -> None:
         """Momentum of the new node, and what contacts and joints remember."""
@@ -374,6 +375,7 @@ class IpoptStepper:
         momentum = functions_of(self._robot).end_of_step(
             h, inputs.gravity, before.ravel(), after.ravel(), inputs.drives.ravel(),
             inputs.wrenches.ravel(), h * memory.spins,
+            solution.multipliers[constraint_count(self._robot) :], inputs.springs.ravel(),
         )  # fmt: skip
         R0, R1 = rotation_matrices(before[:, 3:]), rotation_matrices(after[:, 3:])
         left = solution.residual  # carried over, so that tolerances do not add up to a drift
@@ -410,20 +412,8 @@ class IpoptStepper:
 
     # -------------------------------------------------------------------- for the books
     def _row_impulses(self, solution: Solution) -> Array:
-        """Of loops and mimic joints, then of dampers between points."""
-        tree = sum(joint.kind.rows for joint in self._robot.joints)
-        pulls = []
-        for spring in self._robot.springs:
-            if spring.damping > 0.0:
-                lengths = [
-                    np.linalg.norm(
-                        point(poses, spring.body_2, spring.p_2)
-                        - point(poses, spring.body_1, spring.p_1)
-                    )
-                    for poses in (self._memory.poses, solution.poses)
-                ]
-                pulls.append(-0.5 * spring.damping * float(lengths[1] - lengths[0]))
-        return np.append(solution.multipliers[tree:], pulls)
+        """Of loops and mimic joints, then of springs and dampers."""
+        return solution.multipliers[sum(joint.kind.rows for joint in self._robot.joints) :]
 
     def _contact_table(self, solution: Solution, targets: Array) -> Array:
         table, points = np.zeros((len(solution.contacts), 5)), self._points

@@ -122,6 +122,8 @@ class Inputs:
     """(nv, 8), see `time_stepping.DRIVE`."""
     wrenches: Array
     """(n, 6)."""
+    springs: Array
+    """(rows, 5), see `mechanics.springs.RULE`."""
     targets: Array
     """(contacts,) gap that a contact must reach, above zero after a bounce [m]."""
     bounds: Array
@@ -248,7 +250,7 @@ class StepProgram:
             [
                 scales.numbers, memory.poses.ravel(), inputs.gravity, memory.momentum.ravel(),
                 inputs.drives.ravel(), inputs.wrenches.ravel(), memory.coordinates,
-                inputs.h * memory.spins,
+                inputs.h * memory.spins, inputs.springs.ravel(),
             ]
         )[None]  # fmt: skip
         plane = [*points.normal, points.height]
@@ -391,8 +393,3 @@ def turns(before: Array, after: Array) -> Array:
 def full_turns(angle: float) -> float:
     """The full turns nearest to an angle [rad]."""
     return float(2.0 * np.pi * np.round(angle / (2.0 * np.pi)))
-
-
-def point(poses: Array, body: int, p: Array) -> Array:
-    """A point of a body in the world."""
-    return p if body == WORLD else poses[body, :3] + rotation_matrices(poses[body, 3:]) @ p
