@@ -73,7 +73,7 @@ def our_time(
     stepper.reset(q, v)
     q_all = np.empty((steps + 1, robot.nq)) if record else None
     v_all = np.empty((steps + 1, robot.nv)) if record else None
-    counts = np.empty((steps, 5))
+    counts = np.empty((steps, 6))
     begin = time.perf_counter()
     done, report = stepper.run(steps, None, False, None, q_all, v_all, None, None, counts)
     seconds = time.perf_counter() - begin

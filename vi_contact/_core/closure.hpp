@@ -195,40 +195,17 @@ class Closure {
     return sum;
   }
 
-  // Chooses independent rows at the node that was evaluated last, the farthest from all that are
-  // chosen first; those with a compliance always take part.
-  void choose(const Frames& frames) {
+  // Rows are to be chosen at this node, when they are first needed; it was evaluated last.
+  void begin(const Frames& frames) {
+    node_ = &frames;
     factored_ = false;
-    for (int i = 0; i < holonomic_; ++i) {
-      gradients_.row(i).setZero();
-      sizes_[i] = 0.0;
-      for (const RowEnd& end : rows[i].ends) sizes_[i] += add_gradient(end, frames, i);
-    }
-    std::iota(used_.begin(), used_.end(), 0);
-    for (independent_ = 0; independent_ < holonomic_; ++independent_) {
-      const int k = independent_;
-      int best = k;
-      double most = 0.0;
-      for (int i = k; i < holonomic_; ++i) {
-        const double left = gradients_.row(used_[i]).squaredNorm() / sizes_[used_[i]];
-        if (left > most) most = left, best = i;
-      }
-      if (!(most > rank_tolerance * rank_tolerance)) break;
-      std::swap(used_[k], used_[best]);
-      const auto chosen = gradients_.row(used_[k]);
-      const double inverse = 1.0 / chosen.squaredNorm();
-      for (int i = k + 1; i < holonomic_; ++i) {
-        auto row = gradients_.row(used_[i]);
-        row -= inverse * row.dot(chosen) * chosen;
-      }
-    }
-    for (int i = holonomic_; i < size(); ++i) used_[independent_ + i - holonomic_] = i;
   }
 
   // Schur complement of the chosen rows on the factored tree, those of the loops and mimic joints
   // alone or all, as an LU decomposition. Rows differ by orders of magnitude in what they move (a
   // heavy link, a light rod, a turn): each is scaled by its own entry on the diagonal.
   bool factor(Elimination& tree, double inverse_h, bool with_compliant) {
+    if (node_ != nullptr) choose();
     const int m = active_ = independent_ + (with_compliant ? size() - holonomic_ : 0);
     for (int j = 0; j < m; ++j) {
       const Row& row = rows[used_[j]];
@@ -294,7 +271,7 @@ class Closure {
     return 0.5 * rates_.dot(rhs_);
   }
 
-  // Whether there was a factorisation since the rows were chosen.
+  // Whether there was a factorisation since `begin`.
   bool factored() const { return factored_; }
 
   // Velocities v with J v = 0 and M v = p + J' mu, for the factored mass matrix M.
@@ -321,6 +298,36 @@ class Closure {
       }
     }
     tree.descend(others_, dq);
+  }
+
+  // Chooses independent rows, the farthest from all that are chosen first; those with a compliance
+  // always take part.
+  void choose() {
+    for (int i = 0; i < holonomic_; ++i) {
+      gradients_.row(i).setZero();
+      sizes_[i] = 0.0;
+      for (const RowEnd& end : rows[i].ends) sizes_[i] += add_gradient(end, *node_, i);
+    }
+    std::iota(used_.begin(), used_.end(), 0);
+    for (independent_ = 0; independent_ < holonomic_; ++independent_) {
+      const int k = independent_;
+      int best = k;
+      double most = 0.0;
+      for (int i = k; i < holonomic_; ++i) {
+        const double left = gradients_.row(used_[i]).squaredNorm() / sizes_[used_[i]];
+        if (left > most) most = left, best = i;
+      }
+      if (!(most > rank_tolerance * rank_tolerance)) break;
+      std::swap(used_[k], used_[best]);
+      const auto chosen = gradients_.row(used_[k]);
+      const double inverse = 1.0 / chosen.squaredNorm();
+      for (int i = k + 1; i < holonomic_; ++i) {
+        auto row = gradients_.row(used_[i]);
+        row -= inverse * row.dot(chosen) * chosen;
+      }
+    }
+    for (int i = holonomic_; i < size(); ++i) used_[independent_ + i - holonomic_] = i;
+    node_ = nullptr;
   }
 
   // Adds an end's part of the gradient of row i by the coordinates of the path; the square of what
@@ -462,7 +469,8 @@ class Closure {
   Eigen::MatrixXd answers_;
   Eigen::Matrix<Vector6, Eigen::Dynamic, Eigen::Dynamic> twists_;
   VectorX rhs_, rates_;
-  bool factored_ = false;  // since rows were chosen
+  bool factored_ = false;         // since rows were to be chosen
+  const Frames* node_ = nullptr;  // where rows are still to be chosen
   std::vector<int> order_;
 };
 

@@ -485,7 +485,8 @@ class Stepper {
     }
     report.residual = largest(r_);
     report.closure = closure_.error();
-    if (report.status == Status::converged && least_cosine() < least_cosine_) {
+    cosine_ = least_cosine();
+    if (report.status == Status::converged && cosine_ < least_cosine_) {
       report.status = Status::rotation;
       report.body = fastest_body();
     }
@@ -604,7 +605,7 @@ class Stepper {
     if (!tree_.factor_mass(frames)) return false;
     if (closure_.holonomic() == 0) return true;
     closure_.evaluate_holonomic(frames, x.data(), true);
-    closure_.choose(frames);
+    closure_.begin(frames);
     return closure_.factor(tree_, 1.0, false);
   }
 
@@ -748,7 +749,7 @@ class Stepper {
     set_tolerances();
     if (closure_.size() > 0) {
       closure_.evaluate(frames0_, x0_.data(), h_, true);
-      closure_.choose(frames0_);
+      closure_.begin(frames0_);
       closure_.start_lambda(h_);
     }
   }
@@ -1186,8 +1187,7 @@ class Stepper {
     if (keep_books) carried_ = p1_;
     for (int i = 0; i < n; ++i) carry(i);
     if (keep_books) carried_ -= p1_;
-    const double cosine = least_cosine();
-    last_.turning = cosine < least_cosine_far_ ? 2.0 * inverse_h_ * std::acos(cosine) : 0.0;
+    last_.turning = cosine_ < least_cosine_far_ ? 2.0 * inverse_h_ * std::acos(cosine_) : 0.0;
     motor_work_ = damping_work_ = 0.0;
     if (driven_) {
       right_joint_forces();
@@ -1284,7 +1284,8 @@ class Stepper {
   double velocity_accepted_ = 0.0;
   // Of half the farthest turn of a step, and of that half of which is far in a longer one.
   double least_cosine_, least_cosine_far_;
-  VectorX kept_;  // the state before a part of a step, where its error may be too large
+  double cosine_ = 1.0;  // of half the farthest turn of this step
+  VectorX kept_;         // the state before a part of a step, where its error may be too large
   size_t touched_ = 0;
   const double* command_ = nullptr;
   const double* wrenches_ = nullptr;

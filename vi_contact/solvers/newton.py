@@ -66,10 +66,10 @@ class SolverOptions:
 
     Zero turns it off: such a step then fails at once.
     """
-    max_turn: float = 0.5
+    max_turn: float = 0.6
     """Farthest turn of a body in a step [rad], of wheels aside; a step that turns one farther is
-    taken in halves. The momentum of a turn by phi is that of the speed sin(phi) / h: 4 % less than
-    phi / h at half a radian, and beyond a quarter turn it falls.
+    taken in halves. The momentum of a turn by phi is that of the speed sin(phi) / h: 6 % less than
+    phi / h there, and beyond a quarter turn it falls.
     """
     error_tolerance: float = math.inf
     """Largest error of a step [m or rad]; one with a larger estimate is taken in halves.
