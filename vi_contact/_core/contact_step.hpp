@@ -96,6 +96,8 @@ class StepWithLaws {
   }
 
   // ------------------------------------------------------------------------------- as a System
+  bool spend() { return s_.spend(); }
+
   Distance distance(bool interior, double kappa) {
     Distance d;
     d.exists = s_.evaluate();
@@ -301,6 +303,7 @@ class StepWithLaws {
     laws_.joints.begin_sweeps();
     sweeps.motions(all, s_.tree_, v, sweeps.displacements());
     sweeps.run(all, 1e-14 * speed, velocity_sweeps);
+    s_.spend(sweeps.take_work(s_.model_.size()));
     s_.rhs_ = -s_.p0_;
     subtract_impulse_changes();
     s_.rhs_ *= -1.0;
@@ -478,7 +481,7 @@ class StepWithLaws {
 
   // Sweeps find which laws act, Newton's method the rest.
   bool solve_by_sweeps(ContactSolver<StepWithLaws>& solver) {
-    for (int round = 0; round < sweep_rounds; ++round) {
+    for (int round = 0; round < sweep_rounds && s_.spend(); ++round) {
       ++solver.iterations;
       if (!sweep(first_sweeps << round)) return false;
       keep_iterate();
@@ -519,6 +522,7 @@ class StepWithLaws {
       solve_direction();
       sweeps.set_displacements(all, s_.tree_, s_.dq_.data());
       sweeps.run(all, 0.01 * contact_tolerance(), most);
+      if (!s_.spend(sweeps.take_work(s_.model_.size()))) return false;
       s_.rhs_ = s_.r_;
       subtract_impulse_changes();
       solve_direction();

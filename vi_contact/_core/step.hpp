@@ -12,11 +12,14 @@
 #pragma once
 
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "closure.hpp"
 #include "laws.hpp"
 #include "maps.hpp"
 #include "predictor.hpp"
+#include "watch.hpp"
 
 namespace vi_contact {
 
@@ -26,7 +29,9 @@ enum class Status {
   rotation,
   singular,
   not_finite,
-  rough = 100,  // of a try, which is then refined; never of a step
+  work_limit = 7,     // 5 and 6 are of other solvers
+  rough = 100,        // of a try, which is then refined; never of a step
+  interrupted = 101,  // by the watch
 };
 
 struct Settings {
@@ -79,6 +84,11 @@ inline constexpr double clearly_farther = 1.5;
 // Closed legs of light links whip so; left alone they gain energy.
 inline constexpr double rough_change = 0.06, rough_error = 0.01;
 
+// Iterations that a step may take in all its parts and by all methods, and how many more for every
+// part that is done. Hard impacts of many contacts took 400 in 8 parts, refined steps 5 a part.
+// Without a bound, ten halvings with every method at each would be 300 000.
+inline constexpr double most_work = 3000.0, work_per_part = 30.0;
+
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {
   VectorX v;
@@ -116,6 +126,7 @@ class Stepper {
       : model_(model),
         settings_(settings),
         h_(time_step),
+        usual_h_(time_step),
         inverse_h_(1.0 / time_step),
         gravity_(gravity),
         tree_(model),
@@ -204,6 +215,35 @@ class Stepper {
     *out++ = last_.pushed;
     put(last_.drives);
     laws_.get_state(out);
+  }
+
+  // Throws where numbers, which may come from a file, are no state: it would lead astray.
+  void check_state(const double* in, long size) const {
+    const double* begin = in;
+    const auto refuse = [&](const char* what) {
+      throw std::invalid_argument(std::string("it has ") + what);
+    };
+    const long fixed = state_size() - laws_.bodies.state_size() + 1;
+    if (size < fixed) refuse("too few numbers");
+    const long feedback = model_.nc + model_.nv, predictor = feedback + model_.nv;
+    const long kinetic =
+        predictor + predictor_.state_size() + 2L * model_.nc + model_.nv + 36L * model_.dense + 2;
+    for (long k = 0; k < fixed; ++k) {
+      const bool may_be_unknown = (k >= feedback && k < predictor) || k == kinetic;
+      if (std::isfinite(in[k]) || (may_be_unknown && in[k] == infinity)) continue;
+      refuse("numbers that are not finite");
+    }
+    for (const Link& link : model_.links) {
+      const int c = link.c + (link.kind == JointKind::floating ? 3 : 0);
+      const bool turns = link.kind == JointKind::floating || link.kind == JointKind::spherical;
+      if (turns && !(std::abs(Eigen::Map<const Eigen::Vector4d>(in + c).norm() - 1.0) < 1e-6)) {
+        refuse("a quaternion whose length is not one");
+      }
+    }
+    if (!predictor_.has_count(in[predictor])) refuse("a number of increments that cannot be");
+    in += fixed - 1 - laws_.joints.state_size();
+    if (!laws_.joints.are_flags(in)) refuse("a joint that neither sticks nor slides");
+    laws_.bodies.check_state(begin + fixed - 1, size - fixed + 1, refuse);
   }
 
   void set_state(const double* in) {
@@ -313,6 +353,9 @@ class Stepper {
   // intervals of any length. If that fails too, the state is the one before the step.
   StepReport step(const double* tau, const double* wrenches) {
     work_ = Work();
+    spent_ = 0.0;
+    allowed_ = most_work;
+    ended_ = Status::converged;
     was_split_ = false;
     laws_.contacts.touches.clear();
     const bool refined = settings_.error_tolerance < infinity;
@@ -324,6 +367,7 @@ class Stepper {
     if (!whole_again) {
       const StepReport report = interval(tau, wrenches, settings_.max_halvings > 0);
       if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+      if (ended_ != Status::converged) return report;
       parts.iterations = report.iterations;
       whole_again = report.status == Status::rough;
     }
@@ -369,6 +413,14 @@ class Stepper {
     return report;
   }
 
+  // After an exception in the midst of a step: to the state before it.
+  void take_back_step(const double* state) {
+    depth_ = 0;
+    given_.reset();
+    set_step(usual_h_);
+    set_state(state);
+  }
+
   double length() const { return length_; }
 
   // Kinetic energy of the last step at its mean velocities, rotors included [J]: -d L_d / d h
@@ -410,6 +462,9 @@ class Stepper {
 
   // The next step ends here; it is checked and taken, not solved for.
   void prescribe(Solution solution) { given_ = std::move(solution); }
+
+  // May end a step before it is solved: status `interrupted`, the state as before the step.
+  Watch* watch = nullptr;
 
   // Keep what `work` needs; off in runs that do not ask for the ledger.
   bool keep_books = false;
@@ -459,6 +514,17 @@ class Stepper {
   Work interval_work(const double* v0, const double* v1);
   void add_work();
 
+  // Before every iteration: false where the step has had too many, or is to end.
+  bool spend(double iterations = 1.0) {
+    spent_ += iterations;
+    if (watch && watch->stops()) {
+      ended_ = Status::interrupted;
+    } else if (spent_ > allowed_) {
+      ended_ = Status::work_limit;
+    }
+    return ended_ == Status::converged;
+  }
+
   // `smooth_only`: one that is rough is not taken.
   StepReport interval(const double* tau, const double* wrenches, bool smooth_only) {
     begin(tau, wrenches);
@@ -474,6 +540,7 @@ class Stepper {
     }
     report.residual = largest(r_);
     report.closure = closure_.error();
+    if (report.status != Status::converged && ended_ != Status::converged) report.status = ended_;
     if (report.status == Status::converged && least_cosine() < least_cosine_) {
       report.status = Status::rotation;
       report.body = fastest_body();
@@ -590,11 +657,12 @@ class Stepper {
   bool part(const double* tau, const double* wrenches, int depth, StepReport& sum) {
     depth_ = depth;
     if (turns_far()) return halves(tau, wrenches, depth + 1, sum);
-    const bool can_be_halved = depth < settings_.max_halvings;
+    bool can_be_halved = depth < settings_.max_halvings;
     if (can_be_halved) keep_state();
     const StepReport report = interval(tau, wrenches, false);
     sum.iterations += report.iterations;
     if (report.status != Status::converged) {
+      can_be_halved &= ended_ == Status::converged;
       if (can_be_halved) return halves(tau, wrenches, depth + 1, sum);
       sum.status = report.status, sum.body = report.body;
       sum.residual = report.residual, sum.closure = report.closure;
@@ -607,6 +675,7 @@ class Stepper {
       take_back();
       return halves(tau, wrenches, depth + 1, sum);
     }
+    allowed_ += work_per_part;
     ++sum.parts;
     sum.error += error;
     sum.residual = std::max(sum.residual, report.residual);
@@ -749,6 +818,7 @@ class Stepper {
   }
 
   void solve(StepReport& report) {
+    report.status = Status::max_iterations;
     double last = infinity;
     Elimination& tree = closure_.size() == 0 ? chord_ : tree_;
     bool factored = closure_.size() == 0 && have_chord();
@@ -763,6 +833,7 @@ class Stepper {
         report.status = Status::converged;
         return;
       }
+      if (!spend()) return;
       if (iteration >= settings_.max_iterations) {
         report.status = turns_exist ? Status::max_iterations : Status::rotation;
         report.body = fastest_body();
@@ -1176,7 +1247,7 @@ class Stepper {
  private:
   const Model& model_;
   Settings settings_;
-  double h_, inverse_h_;
+  double h_, usual_h_, inverse_h_;
   double length_ = h_, part_length_ = h_;  // of the last step, and of its last part
   Vector3 gravity_;
   Elimination tree_, chord_;  // at this node or step, and of a step that may lie back
@@ -1193,6 +1264,8 @@ class Stepper {
   VectorX r_, inertias_, mobilities_, levers_, inverse_tolerance_, dq_, v_before_, v_after_,
       torque_, lean_, alpha_, leaned_, feedback_, last_feedback_, tau_, saturated_, saved_;
   Work work_;
+  double spent_ = 0.0, allowed_ = 0.0;  // iterations of this step
+  Status ended_ = Status::converged;    // why it is not to go on
   bool was_split_ = false;
   double error_ = 0.0;              // of a step that was split
   VectorX left_, right_, carried_;  // for the books, see there
