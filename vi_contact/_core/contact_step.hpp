@@ -96,7 +96,11 @@ class StepWithLaws {
   }
 
   // ------------------------------------------------------------------------------- as a System
-  bool spend() { return s_.spend(); }
+  bool spend() {
+    const AllLaws all = laws_.all();
+    const double laws = all.contact_count() + static_cast<double>(laws_.joints.entries.size());
+    return s_.spend(1.0 + laws / s_.model_.size());
+  }
 
   Distance distance(bool interior, double kappa) {
     Distance d;

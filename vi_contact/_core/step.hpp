@@ -84,10 +84,11 @@ inline constexpr double clearly_farther = 1.5;
 // Closed legs of light links whip so; left alone they gain energy.
 inline constexpr double rough_change = 0.06, rough_error = 0.01;
 
-// Iterations that a step may take in all its parts and by all methods, and how many more for every
-// part that is done. Hard impacts of many contacts took 400 in 8 parts, refined steps 5 a part.
-// Without a bound, ten halvings with every method at each would be 300 000.
-inline constexpr double most_work = 3000.0, work_per_part = 30.0;
+// Work that a step may take in all its parts and by all methods, in iterations of Newton's method
+// on the robot alone (some microseconds), and how much more for every part that is done. Refined
+// steps take 5 a part; robots that fall onto many contacts at 10 000 g have taken 80 000. Without a
+// bound ten halvings with every method at each are millions.
+inline constexpr double most_work = 1e5, work_per_part = 30.0;
 
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {

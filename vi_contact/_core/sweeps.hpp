@@ -206,9 +206,11 @@ class Sweeps {
   }
 
   // What `set_answers` and `run` have taken since the last call, in Newton iterations of a robot of
-  // so many bodies: a quarter of one per row, and 2000 n for n^2 numbers in each sweep.
+  // so many bodies: a quarter of one for each row's answer, each row that looks at it and each
+  // sweep over all rows little beside a body's share.
   double take_work(int bodies) {
-    return 0.25 * rows() + std::exchange(sweeps_, 0) * (5e-4 * rows() * rows() / bodies);
+    const double n = rows(), sweeps = std::exchange(sweeps_, 0);
+    return 0.25 * n + n * n * (5e-3 + 5e-4 * sweeps) / bodies;
   }
 
   // Sweeps until impulses move their rows by less than `tolerance` [m or rad]; what the last moved.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from vi_contact import _core
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.maximal import is_number
 from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contact_laws import ContactLaw
@@ -92,6 +93,8 @@ def node_problem(node: object, contacts: int, events: int) -> str:
     """What is wrong with a node that may come from a file, but for its state's numbers; or ""."""
     if not isinstance(node, Node) or not isinstance(node.state, State):
         return "it is none at all"
+    if not is_number(vars(node.state).get("_time")):
+        return "its time is no number"
     if not isinstance(node.held, tuple) or not all(isinstance(hold, Hold) for hold in node.held):
         return "what it holds are no contacts"
     count = len(node.held)

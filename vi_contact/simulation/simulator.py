@@ -394,9 +394,8 @@ class Simulator:
             raise ArgumentError("snapshot", snapshot, "what sim.snapshot() gave")
         if snapshot.setting is not None:
             self._setting.check(snapshot.setting)
-        time = snapshot.node.time if isinstance(snapshot.node, Node) else snapshot.time
-        if not (is_number(time) and math.isfinite(time)):
-            raise ArrayError("snapshot", f"its time is {shown(time)}; it must be a number [s]")
+        if not is_number(snapshot.time):
+            raise ArrayError("snapshot", f"its time is {snapshot.time!r}; it must be a number [s]")
         if not self._is_state(snapshot.numbers) or (snapshot.node is None) != (
             self._hybrid is None
         ):
