@@ -117,6 +117,7 @@ class Stepper:
         """Rows of loops, mimic joints, springs and dampers between points."""
     def get_state(self, out: Array) -> None:
         """Writes coordinates, momenta and warm start."""
+    def steps_taken(self) -> int: ...
     def set_state(self, state: Array) -> None:
         """Goes back to what `get_state` wrote."""
     def get_q(self, q: Array) -> None:

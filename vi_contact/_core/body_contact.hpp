@@ -512,6 +512,32 @@ class BodyContacts {
     }
   }
 
+  // Calls `refuse` with what is wrong with numbers that `set_state` would read.
+  template <class Refuse>
+  void check_state(const double* in, long size, Refuse refuse) const {
+    const auto whole = [](double x, double low, double high) {
+      return x >= low && x <= high && x == std::floor(x);
+    };
+    const double most = static_cast<double>((size - 1) / memory_size);
+    if (!whole(*in, 0.0, most)) refuse("another number of closed contacts of bodies than it says");
+    const long count = static_cast<long>(*in++);
+    for (long k = 0; k < count; ++k, in += memory_size) {
+      for (int j = 0; j < memory_size; ++j) {
+        if (!std::isfinite(in[j])) refuse("numbers that are not finite");
+      }
+      if (!whole(in[1], 0.0, static_cast<double>(Meeting::lines)) ||
+          !whole(in[2], 0.0, pair_count() - 1.0)) {
+        refuse("a contact of bodies that are not there");
+      }
+      const ShapePair& pair = model_.pairs[static_cast<size_t>(in[2])];
+      const bool swapped = in[5] != 0.0;
+      const int A = model_.shapes[pair.A].link, B = model_.shapes[pair.B].link;
+      if (in[3] != (swapped ? B : A) || in[4] != (swapped ? A : B)) {
+        refuse("a contact of bodies that are not there");
+      }
+    }
+  }
+
  private:
   int pair_count() const { return static_cast<int>(model_.pairs.size()); }
   static Vector3 centre(const Shape& shape, const Frame& frame) {

@@ -7,6 +7,7 @@
 //   factor(), direction()        the linear system and its solution
 //   find_changes(...)            of the impulses; the longest step that stays inside the cones
 //   take(a, interior, kappa)     goes a times the direction from where `begin_search` was called
+//   spend()                      false where the step has had enough iterations
 #pragma once
 
 #include "laws.hpp"
@@ -46,7 +47,7 @@ class ContactSolver {
     double last = 0.0;
     for (int k = 0;; ++k) {
       if (now.exists && now.size <= 1.0) return true;
-      if (k >= limit || !now.exists || !std::isfinite(now.size)) return false;
+      if (k >= limit || !now.exists || !std::isfinite(now.size) || !s_.spend()) return false;
       ++iterations;
       const unsigned long is = stick && k == 0 ? s_.linearise_stick() : s_.linearise(false, 0.0);
       if (!factored || is != pattern || !(now.size * 50.0 < last)) {
@@ -89,6 +90,7 @@ class ContactSolver {
     for (int k = 0; k < interior_limit; ++k) {
       if (!now.exists || !std::isfinite(now.merit)) return false;
       if (kappa <= last_kappa && now.size <= 1.0) return true;
+      if (!s_.spend()) return false;
       ++iterations;
       s_.linearise(true, kappa);
       if (!s_.factor()) return false;

@@ -96,6 +96,12 @@ class StepWithLaws {
   }
 
   // ------------------------------------------------------------------------------- as a System
+  bool spend() {
+    const AllLaws all = laws_.all();
+    const double laws = all.contact_count() + static_cast<double>(laws_.joints.entries.size());
+    return s_.spend(1.0 + laws / s_.model_.size());
+  }
+
   Distance distance(bool interior, double kappa) {
     Distance d;
     d.exists = s_.evaluate();
@@ -302,6 +308,7 @@ class StepWithLaws {
     laws_.joints.begin_sweeps();
     sweeps.motions(all, s_.tree_, v, sweeps.displacements());
     sweeps.run(all, 1e-14 * speed, velocity_sweeps);
+    s_.spend(sweeps.take_work(s_.model_.size()));
     s_.rhs_ = -s_.p0_;
     subtract_impulse_changes();
     s_.rhs_ *= -1.0;
@@ -485,7 +492,7 @@ class StepWithLaws {
 
   // Sweeps find which laws act, Newton's method the rest.
   bool solve_by_sweeps(ContactSolver<StepWithLaws>& solver) {
-    for (int round = 0; round < sweep_rounds; ++round) {
+    for (int round = 0; round < sweep_rounds && s_.spend(); ++round) {
       ++solver.iterations;
       if (!sweep(first_sweeps << round)) return false;
       keep_iterate();
@@ -526,6 +533,7 @@ class StepWithLaws {
       solve_direction();
       sweeps.set_displacements(all, s_.tree_, s_.dq_.data());
       sweeps.run(all, 0.01 * contact_tolerance(), most);
+      if (!s_.spend(sweeps.take_work(s_.model_.size()))) return false;
       s_.rhs_ = s_.r_;
       subtract_impulse_changes();
       solve_direction();

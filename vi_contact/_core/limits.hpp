@@ -306,6 +306,13 @@ class JointLaws {
       e.sliding = flags & 1, e.sticking = flags & 2, e.closed = flags & 4;
     }
   }
+  // Whether the flags in a state are such.
+  bool are_flags(const double* in) const {
+    for (size_t i = 0; i < entries.size(); ++i, in += memory_size) {
+      if (!(in[4] >= 0.0 && in[4] <= 7.0 && in[4] == std::floor(in[4]))) return false;
+    }
+    return true;
+  }
   void load_impulses(const double* in) {
     for (Entry& e : entries) {
       e.low.n = in[0], e.high.n = in[1], e.friction.b.x() = in[2];

@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -184,6 +185,22 @@ Ground ground_plane(const std::optional<Eigen::VectorXd>& x) {
   return {true, x->head<3>(), (*x)[3], (*x)[4]};
 }
 
+// Throws what a signal's handler raises in Python, as KeyboardInterrupt.
+void check_signals() {
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Whether a signal's handler raises an error, which is kept.
+bool is_interrupted(std::exception_ptr& error) {
+  try {
+    check_signals();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  return error != nullptr;
+}
+
 // A stepper with the model it points into.
 struct OwningStepper {
   std::shared_ptr<Model> model;
@@ -192,6 +209,24 @@ struct OwningStepper {
   Stepper stepper;
   std::vector<LoggedTouch> log;
   std::vector<LoggedGap> gaps;
+  long taken = 0;  // steps, in all
+
+  // Steps until done, failed or ended by Ctrl-C or another error, which is thrown: the state is
+  // then that after the last whole step, and `taken` tells how many there were. Without the GIL.
+  std::pair<int, StepReport> run_steps(int steps, const double* tau, bool tau_varies,
+                                       const double* wrenches, const Recording& record, double h,
+                                       std::vector<LoggedTouch>* touches = nullptr,
+                                       std::vector<LoggedGap>* pair_gaps = nullptr) {
+    std::exception_ptr error;
+    Watch watch([&error] { return is_interrupted(error); });
+    stepper.watch = &watch;
+    const auto result =
+        run(stepper, steps, tau, tau_varies, wrenches, record, h, touches, pair_gaps, &error);
+    stepper.watch = nullptr;
+    taken += result.first;
+    if (error) std::rethrow_exception(error);
+    return result;
+  }
 
   double usual() const { return stepper.time_step(); }
 
@@ -340,7 +375,12 @@ NB_MODULE(_compiled, m) {
       .def("state_size", [](const OwningStepper& s) { return s.stepper.state_size(); })
       .def("row_count", [](const OwningStepper& s) { return s.stepper.row_count(); })
       .def("get_state", [](const OwningStepper& s, Output out) { s.stepper.get_state(out.data()); })
-      .def("set_state", [](OwningStepper& s, Array in) { s.stepper.set_state(in.data()); })
+      .def("set_state",
+           [](OwningStepper& s, Array in) {
+             s.stepper.check_state(in.data(), static_cast<long>(in.size()));
+             s.stepper.set_state(in.data());
+           })
+      .def("steps_taken", [](const OwningStepper& s) { return s.taken; })
       .def("get_q", [](const OwningStepper& s, Output q) { s.stepper.get_q(q.data()); })
       .def("get_v", [](OwningStepper& s, Output v) { return s.stepper.get_v(v.data()); })
       .def("deepest_contact", [](const OwningStepper& s) { return s.stepper.deepest_contact(); })
@@ -366,7 +406,8 @@ NB_MODULE(_compiled, m) {
       .def(
           "step",
           [](OwningStepper& s, OptionalArray tau, OptionalArray wrenches, OptionalNumber h) {
-            return tuple(s.stepper.step(data(tau), data(wrenches), h.value_or(s.usual())));
+            const double *t = data(tau), *w = data(wrenches);
+            return tuple(s.run_steps(1, t, false, w, {}, h.value_or(s.usual())).second);
           },
           "tau"_a.none(), "wrenches"_a.none(), "time_step"_a = nb::none())
       .def("push", [](OwningStepper& s, Array impulse) { s.stepper.push(impulse.data()); })
@@ -412,8 +453,8 @@ NB_MODULE(_compiled, m) {
             {
               nb::gil_scoped_release release;
               s.log.clear(), s.gaps.clear();
-              result = run(s.stepper, steps, t, tau_varies, w, record, h.value_or(s.usual()),
-                           &s.log, &s.gaps);
+              result = s.run_steps(steps, t, tau_varies, w, record, h.value_or(s.usual()), &s.log,
+                                   &s.gaps);
             }
             return std::make_tuple(result.first, tuple(result.second));
           },
@@ -424,8 +465,11 @@ NB_MODULE(_compiled, m) {
           "observe",
           [](OwningStepper& s, Array q, Array v, Output scalars, OptionalOutput poses,
              OptionalOutput velocities) {
+            std::exception_ptr error;
+            Watch watch([&error] { return is_interrupted(error); });
             observe(s.stepper, static_cast<int>(q.shape(0)), q.data(), v.data(), scalars.data(),
-                    data(poses), data(velocities));
+                    data(poses), data(velocities), watch);
+            if (error) std::rethrow_exception(error);
           },
           "q"_a, "v"_a, "scalars"_a, "poses"_a.none(), "velocities"_a.none())
       .def(
@@ -455,7 +499,8 @@ NB_MODULE(_compiled, m) {
         const double* t = data(tau);
         nb::gil_scoped_release release;
         rollout(*s.model, s.stepper.time_step(), s.gravity, s.settings, count, steps, q.data(),
-                v.data(), t, tau_per_run, q_out.data(), v_out.data(), done.data(), threads);
+                v.data(), t, tau_per_run, q_out.data(), v_out.data(), done.data(), threads,
+                check_signals);
       },
       "stepper"_a, "count"_a, "steps"_a, "q"_a, "v"_a, "tau"_a.none(), "tau_per_run"_a, "q_out"_a,
       "v_out"_a, "done"_a, "threads"_a, "Many runs at once; `done` gets (steps, status) of each.");

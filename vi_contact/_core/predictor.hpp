@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "model.hpp"
 
@@ -26,6 +27,11 @@ class Predictor {
   void set_state(const double* in) {
     count_ = static_cast<int>(*in++);
     std::copy(in, in + D_.size(), D_.data());
+  }
+
+  // Whether a number, of a state, counts columns.
+  static bool has_count(double count) {
+    return count >= 0.0 && count <= most + 1 && count == std::floor(count);
   }
 
   auto last() const { return D_.col(0); }

@@ -12,15 +12,26 @@
 #pragma once
 
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "closure.hpp"
 #include "laws.hpp"
 #include "maps.hpp"
 #include "predictor.hpp"
+#include "watch.hpp"
 
 namespace vi_contact {
 
-enum class Status { converged, max_iterations, rotation, singular, not_finite };
+enum class Status {
+  converged,
+  max_iterations,
+  rotation,
+  singular,
+  not_finite,
+  work_limit = 7,     // 5 and 6 are of other solvers
+  interrupted = 100,  // by the watch
+};
 
 struct Settings {
   double momentum_tolerance = 1e-10;
@@ -71,6 +82,12 @@ inline constexpr double clearly_farther = 1.5;
 // largest difference of both, which is the step's error.
 inline constexpr double most_bend = 0.02, most_bend_error = 1e-3;
 
+// Work that a step may take in all its parts and by all methods, in iterations of Newton's method
+// on the robot alone (some microseconds), and how much more for every part that is done. Refined
+// steps take 5 a part; robots that fall onto many contacts at 10 000 g have taken 80 000. Without a
+// bound ten halvings with every method at each are millions.
+inline constexpr double most_work = 1e5, work_per_part = 30.0;
+
 // What contacts and joint laws did to the velocity of a node, for the ledger.
 struct Node {
   VectorX v;
@@ -108,6 +125,7 @@ class Stepper {
       : model_(model),
         settings_(settings),
         h_(time_step),
+        usual_h_(time_step),
         inverse_h_(1.0 / time_step),
         gravity_(gravity),
         tree_(model),
@@ -195,6 +213,35 @@ class Stepper {
     put(last_.drives), put(last_.rates), put(closure_.springs.forces), put(closure_.springs.older);
     put(closure_.springs.owed);
     laws_.get_state(out);
+  }
+
+  // Throws where numbers, which may come from a file, are no state: it would lead astray.
+  void check_state(const double* in, long size) const {
+    const double* begin = in;
+    const auto refuse = [&](const char* what) {
+      throw std::invalid_argument(std::string("it has ") + what);
+    };
+    const long fixed = state_size() - laws_.bodies.state_size() + 1;
+    if (size < fixed) refuse("too few numbers");
+    const long feedback = model_.nc + model_.nv, predictor = feedback + model_.nv;
+    const long kinetic =
+        predictor + predictor_.state_size() + 2L * model_.nc + model_.nv + 36L * model_.dense + 2;
+    for (long k = 0; k < fixed; ++k) {
+      const bool may_be_unknown = (k >= feedback && k < predictor) || k == kinetic;
+      if (std::isfinite(in[k]) || (may_be_unknown && in[k] == infinity)) continue;
+      refuse("numbers that are not finite");
+    }
+    for (const Link& link : model_.links) {
+      const int c = link.c + (link.kind == JointKind::floating ? 3 : 0);
+      const bool turns = link.kind == JointKind::floating || link.kind == JointKind::spherical;
+      if (turns && !(std::abs(Eigen::Map<const Eigen::Vector4d>(in + c).norm() - 1.0) < 1e-6)) {
+        refuse("a quaternion whose length is not one");
+      }
+    }
+    if (!predictor_.has_count(in[predictor])) refuse("a number of increments that cannot be");
+    in += fixed - 1 - laws_.joints.state_size();
+    if (!laws_.joints.are_flags(in)) refuse("a joint that neither sticks nor slides");
+    laws_.bodies.check_state(begin + fixed - 1, size - fixed + 1, refuse);
   }
 
   void set_state(const double* in) {
@@ -313,6 +360,9 @@ class Stepper {
   // intervals of any length. If that fails too, the state is the one before the step.
   StepReport step(const double* tau, const double* wrenches) {
     work_ = Work();
+    spent_ = 0.0;
+    allowed_ = most_work;
+    ended_ = Status::converged;
     was_split_ = false;
     laws_.contacts.touches.clear();
     const bool refined = settings_.error_tolerance < infinity;
@@ -323,6 +373,7 @@ class Stepper {
     if (!refined && !far) {
       const StepReport report = interval(tau, wrenches);
       if (report.status == Status::converged || settings_.max_halvings == 0) return report;
+      if (ended_ != Status::converged) return report;
       parts.iterations = report.iterations;
     }
     saved_.resize(state_size());
@@ -380,6 +431,14 @@ class Stepper {
     return report;
   }
 
+  // After an exception in the midst of a step: to the state before it.
+  void take_back_step(const double* state) {
+    depth_ = 0;
+    given_.reset();
+    set_step(usual_h_);
+    set_state(state);
+  }
+
   double length() const { return length_; }
 
   // Energy of the last step, -d L_d / d h, less the mean of the potentials at both nodes [J]:
@@ -422,6 +481,9 @@ class Stepper {
 
   // The next step ends here; it is checked and taken, not solved for.
   void prescribe(Solution solution) { given_ = std::move(solution); }
+
+  // May end a step before it is solved: status `interrupted`, the state as before the step.
+  Watch* watch = nullptr;
 
   // Keep what `work` needs; off in runs that do not ask for the ledger.
   bool keep_books = false;
@@ -471,6 +533,17 @@ class Stepper {
   Work interval_work(const double* v0, const double* v1);
   void add_work();
 
+  // Before every iteration: false where the step has had too many, or is to end.
+  bool spend(double iterations = 1.0) {
+    spent_ += iterations;
+    if (watch && watch->stops()) {
+      ended_ = Status::interrupted;
+    } else if (spent_ > allowed_) {
+      ended_ = Status::work_limit;
+    }
+    return ended_ == Status::converged;
+  }
+
   StepReport interval(const double* tau, const double* wrenches) {
     begin(tau, wrenches);
     predict();
@@ -485,6 +558,7 @@ class Stepper {
     }
     report.residual = largest(r_);
     report.closure = closure_.error();
+    if (report.status != Status::converged && ended_ != Status::converged) report.status = ended_;
     cosine_ = least_cosine();
     if (report.status == Status::converged && cosine_ < least_cosine_) {
       report.status = Status::rotation;
@@ -635,12 +709,13 @@ class Stepper {
   bool part(const double* tau, const double* wrenches, int depth, StepReport& sum) {
     depth_ = depth;
     if (turns_far()) return halves(tau, wrenches, depth + 1, sum);
-    const bool can_be_halved = depth < settings_.max_halvings;
+    bool can_be_halved = depth < settings_.max_halvings;
     const bool refined = can_be_halved && settings_.error_tolerance < infinity;
     if (refined) keep_state();
     const StepReport report = interval(tau, wrenches);
     sum.iterations += report.iterations;
     if (report.status != Status::converged) {
+      can_be_halved &= ended_ == Status::converged;
       if (can_be_halved) return halves(tau, wrenches, depth + 1, sum);
       sum.status = report.status, sum.body = report.body;
       sum.residual = report.residual, sum.closure = report.closure;
@@ -652,6 +727,7 @@ class Stepper {
       take_back();
       return halves(tau, wrenches, depth + 1, sum);
     }
+    allowed_ += work_per_part;
     ++sum.parts;
     sum.error += error;
     sum.residual = std::max(sum.residual, report.residual);
@@ -770,6 +846,7 @@ class Stepper {
   }
 
   void solve(StepReport& report) {
+    report.status = Status::max_iterations;
     double last = infinity;
     Elimination& tree = closure_.size() == 0 ? chord_ : tree_;
     bool factored = closure_.size() == 0 && have_chord();
@@ -784,6 +861,7 @@ class Stepper {
         report.status = Status::converged;
         return;
       }
+      if (!spend()) return;
       if (iteration >= settings_.max_iterations) {
         report.status = turns_exist ? Status::max_iterations : Status::rotation;
         report.body = fastest_body();
@@ -1259,7 +1337,7 @@ class Stepper {
  private:
   const Model& model_;
   Settings settings_;
-  double h_, inverse_h_;
+  double h_, usual_h_, inverse_h_;
   double length_ = h_, part_length_ = h_;  // of the last step, and of its last part
   Vector3 gravity_;
   Elimination tree_, chord_;  // at this node or step, and of a step that may lie back
@@ -1276,6 +1354,8 @@ class Stepper {
   VectorX r_, inertias_, mobilities_, levers_, inverse_tolerance_, dq_, v_before_, v_after_,
       torque_, lean_, alpha_, leaned_, feedback_, last_feedback_, tau_, saturated_, saved_;
   Work work_;
+  double spent_ = 0.0, allowed_ = 0.0;  // iterations of this step
+  Status ended_ = Status::converged;    // why it is not to go on
   bool was_split_ = false;
   double error_ = 0.0;              // of a step that was split
   VectorX left_, right_, carried_;  // for the books, see there

@@ -19,6 +19,11 @@ from vi_contact.robot.maximal import check_array, is_number
 from vi_contact.robot.parts import Array, Pose, immutable
 from vi_contact.robot.urdf import load_robot
 
+SIZES = (3, 1, 2, 2, 0)
+"""Of the kinds of shapes in files: box, sphere, capsule, cylinder, mesh."""
+
+MESH = 4
+
 NO_TURN = (0.0, 0.0, 0.0, 1.0)
 
 
@@ -143,7 +148,10 @@ def to_numbers(obstacles: Sequence[Obstacle]) -> dict[str, NDArray[Any]]:
 
 
 def from_numbers(values: dict[str, NDArray[Any]]) -> tuple[Obstacle, ...]:
-    """What `to_numbers` wrote."""
+    """What `to_numbers` wrote; ObstacleError where arrays, as of a file, cannot be that."""
+    problem = _numbers_problem(values)
+    if problem:
+        raise ObstacleError(f"the obstacles cannot be read: {problem}")
     obstacles = []
     for k, name in enumerate(values["names"]):
         shapes = []
@@ -154,6 +162,35 @@ def from_numbers(values: dict[str, NDArray[Any]]) -> tuple[Obstacle, ...]:
             shapes.append((geometry, Pose(row[5:8].copy(), row[8:12].copy())))
         obstacles.append(Obstacle(str(name), tuple(shapes), float(values["frictions"][k])))
     return tuple(obstacles)
+
+
+def _numbers_problem(values: dict[str, NDArray[Any]]) -> str:
+    """What is wrong with arrays that should describe obstacles, or ""."""
+    shapes = {"names": (None,), "frictions": (None,), "shapes": (None, 14), "vertices": (None, 3)}
+    if values.keys() != shapes.keys():
+        return f"arrays are {', '.join(sorted(values))}; they must be {', '.join(sorted(shapes))}"
+    for key, shape in shapes.items():
+        array, kind = values[key], "U" if key == "names" else "f"
+        if array.dtype.kind != kind or len(array.shape) != len(shape):
+            return f"'{key}' has type {array.dtype} and shape {array.shape}"
+        if shape[1:] != array.shape[1:] or (kind == "f" and not np.isfinite(array).all()):
+            return f"'{key}' has another width, or numbers that are not finite"
+    names, rows, vertices = values["names"], values["shapes"], values["vertices"]
+    if len(set(names.tolist())) < len(names) or len(names) != len(values["frictions"]):
+        return "names and frictions do not go together"
+    for row in rows:
+        obstacle, kind, first, count = row[[0, 1, 12, 13]]
+        if not (row[[0, 1, 12, 13]] == np.floor(row[[0, 1, 12, 13]])).all():
+            return "a shape has an index that is no whole number"
+        if not (0 <= obstacle < len(names) and 0 <= kind < len(SIZES)):
+            return "a shape is of no obstacle, or of no kind"
+        if not (row[2 : 2 + SIZES[int(kind)]] > 0.0).all():
+            return "a shape has a size that is not above zero"
+        if abs(float(np.linalg.norm(row[8:12])) - 1.0) > 1e-6:
+            return "a shape has a quaternion whose length is not one"
+        if not (0 <= first <= first + count <= len(vertices)) or (kind == MESH and count < 1):
+            return "a mesh has vertices that are not there"
+    return ""
 
 
 def _describe(geometry: coal.CollisionGeometry) -> tuple[int, list[float], Array]:
@@ -167,7 +204,7 @@ def _describe(geometry: coal.CollisionGeometry) -> tuple[int, list[float], Array
         return 2, [float(geometry.radius), 2.0 * float(geometry.halfLength), 0.0], none
     if isinstance(geometry, coal.Cylinder):
         return 3, [float(geometry.radius), 2.0 * float(geometry.halfLength), 0.0], none
-    return 4, [0.0, 0.0, 0.0], mesh_vertices(geometry)
+    return MESH, [0.0, 0.0, 0.0], mesh_vertices(geometry)
 
 
 def _geometry(kind: int, sizes: Array, vertices: Array) -> coal.CollisionGeometry:

@@ -224,6 +224,9 @@ class Shapes:
             return next((file.resolve() for file in candidates if file.is_file()), None)
         inside = address.split("://", 1)[1].lstrip("/")
         package, _, rest = inside.partition("/")
+        inner = os.path.normpath(rest)
+        if package in ("", ".", "..") or inner.startswith("..") or os.path.isabs(inner):
+            return None  # an address stays inside its package
         for folder in [*self.folders, *here.parents]:
             if (folder / inside).is_file():
                 return (folder / inside).resolve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from vi_contact import _core
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.maximal import is_number
 from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.contact_laws import ContactLaw
@@ -85,6 +87,37 @@ class Node(NamedTuple):
     def time(self) -> float:
         """[s]."""
         return self.state.time
+
+
+def node_problem(node: object, contacts: int, events: int) -> str:
+    """What is wrong with a node that may come from a file, but for its state's numbers; or ""."""
+    if not isinstance(node, Node) or not isinstance(node.state, State):
+        return "it is none at all"
+    if not is_number(vars(node.state).get("_time")):
+        return "its time is no number"
+    if not isinstance(node.held, tuple) or not all(isinstance(hold, Hold) for hold in node.held):
+        return "what it holds are no contacts"
+    count = len(node.held)
+    indices = [hold.contact for hold in node.held]
+    sequences = (node.stuck, frozenset), (node.fired, tuple), (node.kicks, tuple)
+    if not all(isinstance(value, kind) for value, kind in sequences):
+        return "its events are none"
+    pairs = [*node.fired, *node.kicks]
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        return "its events are none"
+    indices += [*node.stuck, *(contact for contact, _ in node.kicks)]
+    if not all(isinstance(k, Integral) and 0 <= k < contacts for k in indices):
+        return f"it names contacts that are not among the {contacts} there are"
+    if not all(isinstance(k, Integral) and 0 <= k < events for k, _ in node.fired):
+        return f"it names events that are not among the {events} there are"
+    arrays = [(node.shares, (count, 3)), (node.halves, (count, 3)), (node.before, (count,))]
+    arrays += [(np.asarray(hold.place), (3,)) for hold in node.held]
+    arrays += [(kick, (3,)) for _, kick in node.kicks]
+    for array, shape in arrays:
+        numbers = isinstance(array, np.ndarray) and array.dtype == np.float64
+        if not numbers or array.shape != shape or not np.isfinite(array).all():
+            return "its impulses are not as many finite numbers as it holds contacts"
+    return ""
 
 
 @dataclass

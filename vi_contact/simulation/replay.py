@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
+import math
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vi_contact.errors import OptionError, TrajectoryFileError
+from vi_contact.errors import OptionError, TrajectoryFileError, ViContactError
 from vi_contact.mechanics.ground import Ground
+from vi_contact.robot.maximal import is_number
 from vi_contact.robot.obstacles import from_numbers, to_numbers
-from vi_contact.robot.parts import Array, JointKind, Loop, Motor, Pose, Spring
+from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Motor, Pose, Spring
 from vi_contact.robot.robot import Robot
 from vi_contact.robot.urdf import load_robot
+from vi_contact.simulation.archive import UNIT_TOLERANCE, Contents, read_arrays
 from vi_contact.simulation.simulator import Simulator
 from vi_contact.simulation.snapshot import Snapshot
 from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions
+
+FAULTS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What words that are no parts, options or ground raise when these are made of them."""
 
 Part = TypeVar("Part", Loop, Motor, Spring)
 
@@ -93,46 +98,78 @@ def _fingerprint(robot: Robot) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _with_prefix(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
-
-
 def load_failure(path: str | Path) -> tuple[Simulator, Array]:
     """The simulator just before the step that failed, and the torques of that step."""
+    file = Contents(read_arrays(path, "a step written by save_failure"))
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            values = {key: file[key] for key in file.files}
-        robot = load_robot(
-            str(values["robot_path"]), base="free" if values["free_base"] else "fixed"
-        )
-        collides = str(values["self_collision"])
-        robot = robot.with_parts(
-            _from_json(Loop, str(values["loops"])),
-            _from_json(Motor, str(values["motors"])),
-            _from_json(Spring, str(values["springs"])),
-        )
-        if _fingerprint(robot) != str(values["robot_print"]):
-            raise TrajectoryFileError(
-                f"{path} was written with another robot than {values['robot_path']} is now"
-            )
-        ground = _with_prefix(values, "ground_")
-        solver = str(values["solver"])
-        kind = IpoptOptions if solver == "ipopt" else SolverOptions
-        options = _with_prefix(values, "option_")
-        sim = Simulator(
-            robot,
-            float(values["time_step"]),
-            values["gravity"],
-            kind(**{k: v.item() for k, v in options.items()}),
-            Ground(**{k: v.tolist() for k, v in ground.items()}) if ground else None,
-            bool(values["joint_limits"]),
-            solver=solver,
-            obstacles=from_numbers(_with_prefix(values, "obstacle_")),
-            self_collision={"True": True, "False": False}.get(collides, collides),
-        )
-        sim.restore(Snapshot(float(values["time"]), values["state"]))
-    except FileNotFoundError:
-        raise TrajectoryFileError(f"there is no file {path}") from None
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        raise TrajectoryFileError(f"{path} is not a step written by save_failure") from None
-    return sim, values["tau"]
+        return _from_contents(file)
+    except (*FAULTS, ViContactError) as error:
+        raise TrajectoryFileError(
+            f"{path} is not a step written by save_failure: {error}"
+        ) from None
+
+
+def _from_contents(file: Contents) -> tuple[Simulator, Array]:
+    robot_path = file.word("robot_path")
+    robot = load_robot(robot_path, base="free" if file.flag("free_base") else "fixed")
+    robot = robot.with_parts(
+        _from_json(Loop, file.word("loops")),
+        _from_json(Motor, file.word("motors")),
+        _from_json(Spring, file.word("springs")),
+    )
+    if _fingerprint(robot) != file.word("robot_print"):
+        raise ValueError(f"it is of another robot than {robot_path} is now")
+    problem = parts_problem(robot)
+    if problem:
+        raise ValueError(problem)
+    ground = {key: array.tolist() for key, array in file.part("ground_").items()}
+    solver, collides = file.word("solver"), file.word("self_collision")
+    kind = IpoptOptions if solver == "ipopt" else SolverOptions
+    sim = Simulator(
+        robot,
+        file.number("time_step"),
+        file.numbers("gravity", 3),
+        kind(**{key: array.item() for key, array in file.part("option_").items()}),
+        Ground(**ground) if ground else None,
+        file.flag("joint_limits"),
+        solver=solver,
+        obstacles=from_numbers(file.part("obstacle_")),
+        self_collision={"True": True, "False": False}.get(collides, collides),
+    )
+    sim.restore(Snapshot(file.number("time"), file.numbers("state", None, finite=False)))
+    return sim, file.numbers("tau", robot.nu)
+
+
+def parts_problem(robot: Robot) -> str:
+    """What is wrong with loops, motors and springs that may come from a file, or ""."""
+    bodies = range(WORLD, len(robot.bodies))
+    for loop in robot.loops:
+        axes = (loop.axis, 3), (loop.axis2, 3)
+        poses = (loop.frame_parent, loop.frame_child)
+        arrays = [*axes, *((pose.p, 3) for pose in poses), *((pose.quat_xyzw, 4) for pose in poses)]
+        if not (_are_numbers(arrays) and {loop.parent, loop.child} <= {*bodies}):
+            return f"loop '{loop.name}' joins bodies or has numbers that cannot be"
+        if any(abs(float(np.linalg.norm(pose.quat_xyzw)) - 1.0) > UNIT_TOLERANCE for pose in poses):
+            return f"loop '{loop.name}' has a quaternion whose length is not one"
+    for spring in robot.springs:
+        arrays = [(spring.p_1, 3), (spring.p_2, 3)]
+        scalars = (spring.stiffness, spring.rest_length, spring.damping)
+        here = {spring.body_1, spring.body_2} <= {*bodies}
+        if not (_are_numbers(arrays) and here and all(map(is_number, scalars))):
+            return f"spring '{spring.name}' joins bodies or has numbers that cannot be"
+    for motor in robot.motors:
+        scalars = astuple(motor)[1:]
+        numbers = all(isinstance(x, float | int) and not math.isnan(x) for x in scalars)
+        if motor.joint not in range(len(robot.joints)) or not numbers:
+            return f"a motor is on joint {motor.joint} or has numbers that cannot be"
+    return ""
+
+
+def _are_numbers(arrays: Iterable[tuple[Any, int]]) -> bool:
+    return all(
+        isinstance(array, np.ndarray)
+        and array.dtype.kind in "fi"
+        and array.shape == (size,)
+        and bool(np.isfinite(array).all())
+        for array, size in arrays
+    )

@@ -46,7 +46,7 @@ from vi_contact.robot.robot import Robot
 from vi_contact.simulation.command import JointCommand, StepFunction
 from vi_contact.simulation.contact_laws import ContactLaw
 from vi_contact.simulation.events import MOST_EVENTS, Event
-from vi_contact.simulation.hybrid import Drive, HybridMotion, Log
+from vi_contact.simulation.hybrid import Drive, HybridMotion, Log, Node, node_problem
 from vi_contact.simulation.record import ProgressBar, Record, check_room
 from vi_contact.simulation.snapshot import Setting, Snapshot
 from vi_contact.simulation.state import State
@@ -89,7 +89,7 @@ CLOSED_CONTACT_SIZE = 30
 """Numbers that a closed contact of two bodies takes in the state of the compiled step."""
 
 STEPS_PER_CALL = 10_000
-"""Longest compiled call, so that Ctrl-C and the progress bar come through."""
+"""Longest compiled call, so that the progress bar moves; Ctrl-C ends it at once."""
 
 
 @dataclass(frozen=True)
@@ -394,25 +394,52 @@ class Simulator:
             raise ArgumentError("snapshot", snapshot, "what sim.snapshot() gave")
         if snapshot.setting is not None:
             self._setting.check(snapshot.setting)
+        if not is_number(snapshot.time):
+            raise ArrayError("snapshot", f"its time is {snapshot.time!r}; it must be a number [s]")
         if not self._is_state(snapshot.numbers) or (snapshot.node is None) != (
             self._hybrid is None
         ):
             raise ArrayError(
                 "snapshot", "it is of another robot, or of a simulator made in another way"
             )
+        if self._hybrid is not None:
+            node = self._check_node(self._hybrid, snapshot.node)
+            self._node, self._state = node, node.state
+        else:
+            self._set_numbers(self._stepper, snapshot.numbers)
+            self._state = State(self.robot, self._observer, snapshot.time, snapshot.numbers)
         self._not_ready = None
-        if snapshot.node is not None:
-            self._node, self._state = snapshot.node, snapshot.node.state
-            return self._state
-        self._stepper.set_state(snapshot.numbers)
-        self._state = State(self.robot, self._observer, snapshot.time, snapshot.numbers)
         return self._state
 
-    def _is_state(self, numbers: Array) -> bool:
+    def _is_state(self, numbers: object) -> bool:
         """Whether a state has the right length, which grows with closed contacts of bodies."""
-        if not self.body_pairs or numbers.ndim != 1 or len(numbers) < self._size:
-            return numbers.shape == (self._size,)
-        return len(numbers) == self._size + CLOSED_CONTACT_SIZE * int(numbers[self._size - 1])
+        if not isinstance(numbers, np.ndarray) or numbers.dtype != np.float64 or numbers.ndim != 1:
+            return False
+        if not self.body_pairs or len(numbers) < self._size:
+            return len(numbers) == self._size
+        return bool(len(numbers) == self._size + CLOSED_CONTACT_SIZE * numbers[self._size - 1])
+
+    def _set_numbers(self, stepper: Stepper, numbers: Array) -> None:
+        """Puts a stepper into a state that need not be one; if it is none, into the present one."""
+        try:
+            stepper.set_state(np.ascontiguousarray(numbers))
+        except ValueError as error:
+            raise ArrayError("snapshot", f"it is no state of this robot: {error}") from None
+
+    def _check_node(self, hybrid: HybridMotion, node: object) -> Node:
+        """A node of this robot, contacts and events, its state one that can be asked."""
+        problem = node_problem(node, len(hybrid.contacts), len(self.events))
+        if problem:
+            raise ArrayError("snapshot", f"its node is none of this simulator: {problem}")
+        assert isinstance(node, Node)
+        numbers: Array = vars(node.state).get("_numbers", np.zeros(0))
+        if not self._is_state(numbers):
+            raise ArrayError("snapshot", "the state of its node is of another robot")
+        stepper = hybrid.stepper(node.held)
+        self._set_numbers(stepper, numbers)
+        if vars(node.state).get("_robot") is self.robot:
+            return node
+        return node._replace(state=State(self.robot, stepper, node.time, numbers))
 
     def _take_state(self, time: float) -> State:
         numbers = np.empty(self._stepper.state_size())
@@ -473,7 +500,7 @@ class Simulator:
         Instead of torques, a JointCommand adds a spring and a damper to each drive.
         A wrench is (6,): force and torque in world axes, the force at the centre of mass of the
         body that carries the link. Raises StepFailedError, and keeps the state, if the step does
-        not converge.
+        not converge; after Ctrl-C, too, the state is that before the step.
         """
         self._check_rest("step")
         if self._not_ready:
@@ -485,14 +512,17 @@ class Simulator:
                 self._advance(self._hybrid, end, self._drive(tau), forces)
             return self._state
         torque = self._command(tau)
-        report = self._stepper.step(torque, forces)
-        if report[0]:
+        try:
+            report = self._stepper.step(torque, forces)
+            if report[0]:
+                raise self._failure(report)
+            state = self._take_state(self._state.time + self.time_step)
+        except BaseException:  # Ctrl-C, too
             self._stepper.set_state(self._state._numbers)
-            raise self._failure(report)
+            raise
         fields = self.__dict__  # without the check of assignments, once per step
-        fields["_report"], fields["_before"] = report, self._state
-        fields["_state"] = self._take_state(self._state.time + self.time_step)
-        return self._state
+        fields["_report"], fields["_before"], fields["_state"] = report, self._state, state
+        return state
 
     def run(
         self,
@@ -510,7 +540,8 @@ class Simulator:
         gives torques as a function of time. With throw=False a step that fails, or events without
         end, end the trajectory instead of raising, and its status says so; a terminal event ends
         it, too. A viewer, as made by vc.view(robot), shows the run in real time or plays it back.
-        Wrenches, as in `step`, act all the time.
+        Wrenches, as in `step`, act all the time. Ctrl-C, or an error of a controller, leaves the
+        simulator after the last whole step.
         """
         self._check_rest("run")
         self.robot.check_model()
@@ -523,6 +554,12 @@ class Simulator:
         self._moves = True
         try:
             yield
+        except BaseException:  # Ctrl-C, or an error of theirs: go on from the state that is known
+            if self._hybrid is not None:
+                self.__dict__["_state"] = self._node.state
+            else:
+                self._stepper.set_state(self._state._numbers)
+            raise
         finally:
             self._moves = False
 
@@ -583,14 +620,18 @@ class Simulator:
                 count, torque = 1 if moves else min(most, steps - done), self._command(controller)
             if torque is not None:
                 record.tau_command[done : done + count] = torque
-            finished, report = record.run(self._stepper, done, count, torque, forces)
-            done += finished
-            if finished:
-                self.__dict__["_state"] = self._take_state(first_time + done * self.time_step)
+            taken = self._stepper.steps_taken()
+            try:
+                _, report = record.run(self._stepper, done, count, torque, forces)
+            finally:  # after Ctrl-C, too, keep the steps that are whole
+                whole = self._stepper.steps_taken() - taken
+                done += whole
+                if whole:
+                    self.__dict__["_state"] = self._take_state(first_time + done * self.time_step)
             if bar:
                 bar.show(done)
             due = steps_per_picture and (done % steps_per_picture == 0 or done == steps)
-            if viewer and finished and due:
+            if viewer and whole and due:
                 viewer.show(self._state, *record.last_touches(done - 1))
         if done:
             self._report = report if not report[0] else self._report
@@ -750,6 +791,12 @@ class Simulator:
             )
         elif status is Status.NOT_FINITE:
             advice = f"a number overflowed; check the torques and try time_step={half}"
+        elif status is Status.WORK_LIMIT:
+            advice = (
+                "it took more iterations, in all its parts, than a step may: forces or speeds are "
+                "too large for this step, or the contacts cannot be solved; check gravity, torques "
+                f"and units, and try time_step={half}"
+            )
         elif self.solver == "ipopt":
             advice = (
                 f"IPOPT found no solution; try time_step={half}, a larger tolerance in "

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import zipfile
+import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vi_contact.errors import TrajectoryFileError
+from vi_contact.errors import ObstacleError, TrajectoryFileError
 from vi_contact.robot.obstacles import Obstacle, from_numbers, to_numbers
-from vi_contact.robot.parts import Array, Record
+from vi_contact.robot.parts import WORLD, Array, Record
 from vi_contact.robot.robot import Robot
+from vi_contact.simulation.archive import (
+    UNIT_TOLERANCE,
+    Contents,
+    check_unique,
+    check_unit,
+    check_whole,
+    read_arrays,
+)
 from vi_contact.simulation.contacts import ContactTable
 from vi_contact.simulation.events import Occurrence
 from vi_contact.simulation.ledger import Ledger
@@ -147,53 +156,112 @@ class Trajectory(Record):
 
     @staticmethod
     def load(path: str | Path) -> Trajectory:
-        """Reads what `save` wrote."""
+        """Reads what `save` wrote; every array is checked, as files come from anywhere."""
+        arrays = read_arrays(path, "a saved trajectory")
         try:
-            with np.load(Path(path), allow_pickle=False) as file:
-                values = dict(file)
-        except FileNotFoundError:
-            raise TrajectoryFileError(f"there is no file {path}") from None
-        except (OSError, ValueError, zipfile.BadZipFile):
-            raise TrajectoryFileError(f"{path} is not a saved trajectory (.npz)") from None
-        try:
-            for array in values.values():
-                array.flags.writeable = False
-            entries = {entry.name: values.pop(f"ledger_{entry.name}") for entry in fields(Ledger)}
-            parts = (
-                "bodies", "points", "radii", "plane", "touches", "link_points", "link_bodies",
-                "body_gaps",
-            )  # fmt: skip
-            contacts = ContactTable(
-                names=tuple(str(name) for name in values.pop("contacts_names")),
-                links=tuple(str(name) for name in values.pop("contacts_links")),
-                p_WB=values["p_WB"],
-                quat_WB_xyzw=values["quat_WB_xyzw"],
-                **{part: values.pop(f"contacts_{part}") for part in parts},
-            )
-            prefix = "obstacles_"
-            names = [name for name in values if name.startswith(prefix)]
-            obstacles = from_numbers(
-                {name.removeprefix(prefix): values.pop(name) for name in names}
-            )
-            occurrences = tuple(
-                Occurrence(float(time), str(kind), str(name), int(refinements))
-                for time, kind, name, refinements in values.pop("occurrences")
-            )
-            return Trajectory(
-                robot_name=str(values.pop("robot_name")),
-                robot_file=str(values.pop("robot_file")),
-                robot_path=str(values.pop("robot_path")),
-                body_names=tuple(str(name) for name in values.pop("body_names")),
-                time_step=float(values.pop("time_step")),
-                status=Status(int(values.pop("status"))),
-                wall_time=float(values.pop("wall_time")),
-                ledger=Ledger(**entries),
-                contacts=contacts,
-                occurrences=occurrences,
-                obstacles=obstacles,
-                **values,
-            )
-        except (KeyError, TypeError, ValueError):
+            return _from_contents(Contents(arrays))
+        except (ValueError, ObstacleError) as error:
             raise TrajectoryFileError(
-                f"{path} is an .npz file, but not a trajectory of this version"
+                f"{path} is an .npz file, but not a trajectory of this version: {error}"
             ) from None
+
+
+def _from_contents(file: Contents) -> Trajectory:
+    """A trajectory from arrays whose types, shapes and numbers are what they must be."""
+    bodies = tuple(map(str, file.words("body_names", None)))
+    time = file.numbers("time", None)
+    nodes, count = len(time), len(bodies)
+    steps = nodes - 1
+    if steps < 0 or (np.diff(time) < 0.0).any():
+        raise ValueError("'time' is empty or goes back")
+    q, v = file.numbers("q", nodes, None), file.numbers("v", nodes, None)
+    tau = file.numbers("tau", steps, None)
+    p_WB, quat_WB = (
+        file.numbers(k, nodes, count, n) for k, n in (("p_WB", 3), ("quat_WB_xyzw", 4))
+    )
+    check_unit("quat_WB_xyzw", quat_WB)
+    status = int(file.counts("status"))
+    if status not in tuple(Status):
+        raise ValueError(f"'status' is {status}")
+    time_step = file.number("time_step")
+    if time_step <= 0.0:
+        raise ValueError(f"'time_step' is {time_step}")
+    obstacles = file.part("obstacles_")
+    trajectory = Trajectory(
+        robot_name=file.word("robot_name"),
+        robot_file=file.word("robot_file"),
+        robot_path=file.word("robot_path"),
+        body_names=bodies,
+        time_step=time_step,
+        time=time,
+        q=q,
+        v=v,
+        tau=tau,
+        tau_command=file.numbers("tau_command", steps, tau.shape[1]),
+        linear_momentum=file.numbers("linear_momentum", nodes, 3),
+        angular_momentum=file.numbers("angular_momentum", nodes, 3),
+        p_WB=p_WB,
+        quat_WB_xyzw=quat_WB,
+        v_WB=file.numbers("v_WB", nodes, count, 3),
+        w_WB_B=file.numbers("w_WB_B", nodes, count, 3),
+        ledger=Ledger(**{e.name: file.numbers(f"ledger_{e.name}", steps) for e in fields(Ledger)}),
+        contacts=_contacts(file, nodes, count, p_WB, quat_WB),
+        residuals=file.numbers("residuals", steps),
+        errors=file.numbers("errors", steps, finite=False),
+        status=Status(status),
+        wall_time=file.number("wall_time"),
+        occurrences=tuple(map(_occurrence, file.words("occurrences", None, 4))),
+        obstacles=from_numbers(obstacles),
+        kinetic=file.numbers("kinetic", nodes),
+        potential=file.numbers("potential", nodes),
+        constraint_error=file.numbers("constraint_error", nodes),
+        methods=file.counts("methods", steps),
+        iterations=file.counts("iterations", steps),
+        parts=file.counts("parts", steps),
+    )
+    if unknown := list(file.left()):
+        raise ValueError(f"it has '{unknown[0]}', which is not known")
+    return trajectory
+
+
+def _contacts(file: Contents, nodes: int, count: int, p_WB: Array, quat_WB: Array) -> ContactTable:
+    names = tuple(map(str, file.words("contacts_names", None)))
+    links = tuple(map(str, file.words("contacts_links", None)))
+    check_unique("contacts_names", names)
+    ground, every = len(links), len(names)
+    if ground > every:
+        raise ValueError("'contacts_links' are more than there are contacts")
+    plane = file.numbers("contacts_plane", 4)
+    if plane[:3].any() and abs(float(np.linalg.norm(plane[:3])) - 1.0) > UNIT_TOLERANCE:
+        raise ValueError("'contacts_plane' has a normal whose length is not one")
+    bodies = file.numbers("contacts_bodies", ground, whole=(WORLD, count))
+    touches = file.numbers("contacts_touches", None, 6)
+    check_whole("contacts_touches", touches[:, 0], 0, nodes - 1)
+    check_whole("contacts_touches", touches[:, 1], 0, every)
+    between = int(np.count_nonzero(touches[:, 1] >= ground))
+    link_points = file.numbers("contacts_link_points", between, 4)
+    check_whole("contacts_link_points", link_points[:, 0], 0, nodes - 1)
+    gaps = file.numbers("contacts_body_gaps", None, 3)
+    check_whole("contacts_body_gaps", gaps[:, 0], 0, nodes)
+    check_whole("contacts_body_gaps", gaps[:, 1], ground, every)
+    return ContactTable(
+        names=names,
+        links=links,
+        bodies=bodies,
+        points=file.numbers("contacts_points", ground, 3),
+        radii=file.numbers("contacts_radii", ground),
+        plane=plane,
+        touches=touches,
+        link_points=link_points,
+        link_bodies=file.numbers("contacts_link_bodies", every - ground, 2, whole=(WORLD, count)),
+        body_gaps=gaps,
+        p_WB=p_WB,
+        quat_WB_xyzw=quat_WB,
+    )
+
+
+def _occurrence(row: NDArray[np.str_]) -> Occurrence:
+    time, kind, name, refinements = map(str, row)
+    if kind not in ("impact", "release", "event") or not math.isfinite(float(time)):
+        raise ValueError("'occurrences' has a time or kind that cannot be")
+    return Occurrence(float(time), kind, name, int(refinements))

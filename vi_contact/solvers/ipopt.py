@@ -24,7 +24,7 @@ from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.solvers.ipopt_options import IpoptOptions
 from vi_contact.solvers.newton import SolverOptions, Status, make_stepper
-from vi_contact.solvers.program import Program
+from vi_contact.solvers.program import Program, interrupts_held
 from vi_contact.solvers.step_program import (
     Inputs,
     Memory,
@@ -145,6 +145,7 @@ class IpoptStepper:
         self._servos: Array | None = None
         self._programs: dict[Any, tuple[StepProgram, Any]] = {}
         self._log: list[Array] = []
+        self._taken = 0
         self._error: float | None = None  # of a step that was split
 
     # -------------------------------------------------------------------- state
@@ -189,6 +190,10 @@ class IpoptStepper:
         size = self._books.state_size()
         self._books.set_state(np.ascontiguousarray(state[:size]))
         self._memory.numbers[:] = state[size:]
+
+    def steps_taken(self) -> int:
+        """Whole steps since it was made."""
+        return self._taken
 
     def set_servos(self, servos: Array | None) -> None:
         """Servos that act from now on, rows (angle, speed, stiffness, damping) per input."""
@@ -263,6 +268,7 @@ class IpoptStepper:
         self._error = None
         report = self._part(tau, wrenches, record, self._h)
         if report[0] == Status.CONVERGED or self._options.max_halvings == 0:
+            self._taken += report[0] == Status.CONVERGED
             return report
         logger.info("no step of %g s was found; it is taken in halves", self._h)
         logged = len(self._log)
@@ -275,6 +281,7 @@ class IpoptStepper:
             self.set_state(saved)
             del self._log[logged:]
             return (report[0], iterations, *report[2:])
+        self._taken += 1
         last = parts[-1]
         residual, closure = max(part[2] for part in parts), last[3]
         if record.works is not None:
@@ -485,7 +492,8 @@ class IpoptStepper:
             for name, value in attempt.options.items():
                 nlp.add_option(name, value)
             start = step.start(guess if attempt.moving else self._memory.poses, attempt.warm)
-            z, info = nlp.solve(start)
+            with interrupts_held(step.program):
+                z, info = nlp.solve(start)
             code, iterations = int(info["status"]), step.program.iterations
             total += iterations
             broken, slack = step.errors(z, info["g"])

@@ -34,6 +34,8 @@ class Status(IntEnum):
     """IPOPT found no point that satisfies the equations of the step."""
     ZENO = 6
     """Events followed each other without end within the step."""
+    WORK_LIMIT = 7
+    """The step, in all its parts, took more iterations than a step may."""
 
 
 @setting("options")

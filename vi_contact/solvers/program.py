@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 
 import casadi as ca
 import numpy as np
@@ -84,6 +89,7 @@ class Program:
         self._upper_rows: list[Array] = [np.zeros(self.row_count)]
         self._cost: list[Array] = [np.zeros(self.size)]
         self.iterations = 0
+        self.interrupted = False
 
     def add(self, group: Group, bodies: Indices) -> Member:
         """Instances of a block on bodies (count, block.bodies)."""
@@ -179,4 +185,30 @@ class Program:
                 "%s%3d objective %.3e, rows %.1e, dual %.1e, barrier %.1e, step %.1e by %.2f",
                 "r" if mode else " ", iteration, objective, primal, dual, barrier, length, alpha,
             )  # fmt: skip
-        return True
+        return not self.interrupted
+
+
+@contextlib.contextmanager
+def interrupts_held(program: Program) -> Iterator[None]:
+    """While IPOPT runs: Ctrl-C ends it between two iterations and is raised behind it.
+
+    Raised in one of its callbacks it would leave IPOPT with numbers that were never written.
+    """
+    program.interrupted = False
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # nothing is raised here
+        return
+    frames: list[FrameType | None] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        program.interrupted = True
+        frames.append(frame)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if frames:
+        handler(signal.SIGINT, frames[0])

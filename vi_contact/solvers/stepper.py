@@ -38,6 +38,9 @@ class Stepper(Protocol):
     def feedback(self, time_step: float) -> Array:
         """(nv, 3): alpha, theta and last feedback of every coordinate in a step of that length."""
 
+    def steps_taken(self) -> int:
+        """Whole steps since it was made; of a call that Ctrl-C or an error ended, too."""
+
     def step(self, tau: Array | None, wrenches: Array | None) -> Report:
         """One step under tau (nu,) and wrenches (n, 6); a failed one leaves the state."""
 

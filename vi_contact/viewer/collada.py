@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lxml import etree
 
+from vi_contact.viewer.textures import parse
+
 KINDS = ("{*}triangles", "{*}polylist", "{*}polygons")
 
 
@@ -14,7 +16,7 @@ def with_even_textures(text: str) -> str:
     """
     if 'semantic="TEXCOORD"' not in text:
         return text
-    root = etree.fromstring(text.encode(), etree.XMLParser(encoding="utf-8", huge_tree=True))
+    root = parse(text)
     bare = [part for part in root.iter(*KINDS) if _input(part, "TEXCOORD") is None]
     if not bare:
         return text

@@ -39,6 +39,7 @@ _log = logging.getLogger("vi_contact")
 PICTURES_PER_SECOND = 60.0
 HEARTBEAT = 0.5
 """Time after which a silent stream sends a comment, and so notices that its page has gone [s]."""
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 PATIENCE = 5.0
 """Longest wait for the page that the browser was asked to open [s]."""
 
@@ -321,6 +322,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
+        if not self._is_addressed():
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "this page is for this computer only")
+            return
         # a page gone while it was written to is no error
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if self.path == "/":
@@ -330,6 +334,16 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.view.stream(self.path.removeprefix("/stream/"), self._send)
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _is_addressed(self) -> bool:
+        """Whether the browser asked for this computer by a name that no one else can give it.
+
+        A page from elsewhere whose name was made to lead here (DNS rebinding) may not read ours.
+        """
+        port = self.server.server_address[1]
+        hosts = [f"{name}:{port}" for name in LOCAL_NAMES] + ([*LOCAL_NAMES] if port == 80 else [])
+        asked = self.headers.get_all("Host", [])
+        return len(asked) == 1 and asked[0].strip().lower() in hosts
 
     def _head(self, kind: str, length: int | None) -> None:
         self.send_response(HTTPStatus.OK)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import coal
@@ -27,12 +28,14 @@ from vi_contact.robot.obstacles import Obstacle
 from vi_contact.robot.parts import WORLD, Array
 from vi_contact.robot.robot import Robot
 from vi_contact.viewer.collada import with_even_textures
+from vi_contact.viewer.textures import textures_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of pyzmq, in meshcat's imports
     import meshcat
     import meshcat.geometry as mg
     from pinocchio.visualize import MeshcatVisualizer
+    from pinocchio.visualize.meshcat_visualizer import DaeMeshGeometry
 
 OBSTACLE_COLOUR = (0.76, 0.65, 0.49, 1.0)
 COLLISION_COLOUR = (0.95, 0.45, 0.1, 0.45)
@@ -80,10 +83,30 @@ def _pieces(command: dict[str, Any]) -> Command:
     return (packed,)
 
 
+class _ColladaMesh(DaeMeshGeometry):
+    """A COLLADA file with its pictures, as pinocchio's class, which would read any file named."""
+
+    def __init__(self, mesh: Path, robot_file: str) -> None:
+        mg.ReferenceSceneElement.__init__(self)
+        self.path = self.material = None
+        self.intrinsic_transform = np.eye(4)
+        self.dae_raw = mesh.read_text(encoding="utf-8", errors="replace")
+        self.img_resources = textures_of(mesh, self.dae_raw, robot_file)
+
+
 class _ShapeLoader(MeshcatVisualizer):
     """pinocchio's loader of shapes, with the nodes where we want them."""
 
     path = ""
+    robot_file = ""
+
+    def loadMeshFromFile(  # noqa: N802 - pinocchio's name
+        self, geometry_object: pin.GeometryObject
+    ) -> object:
+        mesh = Path(geometry_object.meshPath)
+        if mesh.suffix.lower() == ".dae":
+            return _ColladaMesh(mesh, self.robot_file)
+        return super().loadMeshFromFile(geometry_object)
 
     def getViewerNodeName(  # noqa: N802 - pinocchio's name
         self, geometry_object: pin.GeometryObject, geometry_type: pin.GeometryType
@@ -121,6 +144,7 @@ def build_scene(
     scene = meshcat.Visualizer(window=recorder)
     names = [f"{k} {body.name.replace('/', '_')}" for k, body in enumerate(robot.bodies)]
     loader = _ShapeLoader(robot.model, None, None, data=robot.data)
+    loader.robot_file = robot.path
     loader.initViewer(viewer=scene)
     visual, collision = robot.visual_model, robot.collision_model
     if has_shapes(visual):
