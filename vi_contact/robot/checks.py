@@ -36,9 +36,6 @@ JOINT_TYPES = (*SINGLE, "fixed", "floating", "planar")
 GYRATION = 1e-6
 """A body whose radius of gyration is below this is a point mass: rounding of an exporter [m]."""
 
-LARGEST = 1e15
-"""Masses and moments above this are mistakes, and would overflow in products [kg, kg m2]."""
-
 DEEPEST = 2000
 """Longest chain of joints; pinocchio's parser calls itself once per joint (4000 overflow it)."""
 
@@ -423,12 +420,6 @@ class Checker:
             )
         if mass < 0.0:
             self.document.fail(InertiaError, inertial, f"link '{name}' has the mass {mass} kg")
-        if max(mass, *map(abs, moments.values())) > LARGEST:
-            self.document.fail(
-                InertiaError,
-                inertial,
-                f"link '{name}' has a mass or moment of inertia above {LARGEST:g}: check its units",
-            )
         rounding = mass * GYRATION**2
         diagonal = [moments["ixx"], moments["iyy"], moments["izz"]]
         if min(diagonal) < -rounding:

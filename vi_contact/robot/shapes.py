@@ -34,6 +34,10 @@ _SIZES = {
 """Shapes that are read, and how many positive numbers each attribute has."""
 
 
+LONGEST = 200
+"""Characters of an address in a message."""
+
+
 @dataclass(frozen=True)
 class MissingMesh:
     """A mesh that was not found, or could not be read."""
@@ -49,11 +53,15 @@ def missing_words(meshes: Sequence[MissingMesh], named: int = 3) -> str:
     """How many meshes are missing, the first of them by name, and what to try."""
     addresses = list(dict.fromkeys(mesh.address for mesh in meshes))
     count = f"{len(meshes)} meshes were" if len(meshes) > 1 else "1 mesh was"
-    first = ", ".join(addresses[:named]) + (", ..." if len(addresses) > named else "")
+    first = ", ".join(map(_cut, addresses[:named])) + (", ..." if len(addresses) > named else "")
     return (
         f"{count} not found or could not be read: {first}; give the folder that holds their "
         "packages in package_dirs, or by --package-dir on the command line"
     )
+
+
+def _cut(address: str) -> str:
+    return address if len(address) <= LONGEST else f"{address[: LONGEST // 2]}..."
 
 
 class Shapes:
@@ -186,7 +194,7 @@ class Shapes:
         if found is None:
             self.missing.append(MissingMesh(str(link.get("name")), element.tag, address))
             return self._leave_out(
-                element, f"mesh not found: {address}; give its folder in package_dirs"
+                element, f"mesh not found: {_cut(address)}; give its folder in package_dirs"
             )
         mesh.set("filename", str(found))
         return True
@@ -250,13 +258,13 @@ class Shapes:
             candidates = [Path(address)] if Path(address).is_absolute() else []
             candidates += [here.parent / address]
             candidates += [folder / address for folder in self.folders]
-            return next((file.resolve() for file in candidates if file.is_file()), None)
+            return next((file.resolve() for file in candidates if _is_file(file)), None)
         inside = address.split("://", 1)[1].lstrip("/")
         package, _, rest = inside.partition("/")
         for folder in [*self.folders, *here.parents]:
-            if (folder / inside).is_file():
+            if _is_file(folder / inside):
                 return (folder / inside).resolve()
-            if folder.name == package and (folder / rest).is_file():
+            if folder.name == package and _is_file(folder / rest):
                 return (folder / rest).resolve()
         return None
 
@@ -319,6 +327,13 @@ class Shapes:
         if finding not in self.late_findings:  # the shapes may be built again
             self.late_findings.append(finding)
             self.missing.append(MissingMesh(link, role, file))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long, or with a character that no file can have
+        return False
 
 
 def _reason(error: Exception) -> str:

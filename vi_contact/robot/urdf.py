@@ -40,7 +40,7 @@ from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.robot import Robot, check_size
 from vi_contact.robot.shapes import Shapes, missing_words
 from vi_contact.robot.tags import tag_findings
-from vi_contact.robot.xml import Document, parse
+from vi_contact.robot.xml import Document, is_number, parse
 
 _log = logging.getLogger("vi_contact")
 
@@ -303,16 +303,14 @@ def _transmissions(document: Document) -> tuple[dict[str, float], list[Finding]]
     driven: dict[str, float] = {}
     for element in map(copy.deepcopy, elements):
         for reduction in list(element.iter("mechanicalReduction")):
-            try:
-                value = document.content_number(reduction)
-            except ValueFormatError:
+            if not is_number(reduction.text or ""):
                 place, line = "transmission/mechanicalReduction", reduction.sourceline
                 message = f"'{(reduction.text or '').strip()}' is no number: taken as not given"
                 finding = Finding(Outcome.IGNORED, place, message, document.path.name, line, True)
                 findings.append(finding)
                 reduction.getparent().remove(reduction)
                 continue
-            if value == 0.0:
+            if document.content_number(reduction) == 0.0:
                 document.fail(ValueFormatError, reduction, "a mechanicalReduction of 0")
         for joint in element.findall("joint"):
             document.text(joint, "name")

@@ -42,6 +42,15 @@ _XACRO = re.compile(r"\$[({]")
 _XACRO_TAGS = ("macro", "include", "property", "arg", "if", "unless", "insert_block", "call")
 """xacro's own tags; another with its prefix calls a macro."""
 
+LARGEST = 1e15
+"""Numbers above this are mistakes, and would overflow in products (SI units)."""
+
+_UNBOUNDED = (
+    *("lower", "upper", "effort", "velocity", "voltage", "current_limit"),
+    *("damping", "friction", "lateral_friction", "mu1", "axis", "axis2"),
+)
+"""Attributes and tags where some write a huge number for none, or where only ratios count."""
+
 _NAMESPACE_DOMAIN = 3  # libxml2's domain of errors about undeclared prefixes
 
 _DECLARATION = re.compile(r"<\?xml\b.*?\?>", re.DOTALL)
@@ -151,13 +160,22 @@ class Document:
         """Finite numbers, written back in the plain form that every reader of URDF accepts."""
         text = self.text(element, attribute)
         values = self._read(element, f' {attribute}="{text}"', text, count)
+        unbounded = attribute in _UNBOUNDED or local_name(element) in _UNBOUNDED
+        self._check_size(element, f' {attribute}="{text}"', values, unbounded)
         element.set(attribute, _written(values))
         return values
 
     def content_number(self, element: Element) -> float:
         """A finite number between an element's tags."""
         text = (element.text or "").strip()
-        return float(self._read(element, "", text, 1)[0])
+        values = self._read(element, "", text, 1)
+        self._check_size(element, "", values, local_name(element) in _UNBOUNDED)
+        return float(values[0])
+
+    def _check_size(self, element: Element, shown: str, values: Array, unbounded: bool) -> None:
+        if not unbounded and np.abs(values).max() > LARGEST:
+            message = f"<{local_name(element)}{shown}> has a number above {LARGEST:g}: check its "
+            self.fail(ValueFormatError, element, f"{message}units")
 
     def _read(self, element: Element, shown: str, text: str, count: int) -> Array:
         words = text.split()
@@ -266,6 +284,11 @@ def _is_unexpanded(root: Element) -> bool:
     left = [element for element in root.iter(etree.Element) if is_xacro(element)]
     calls = [element for element in left if local_name(element).split(":")[1] not in _XACRO_TAGS]
     return bool(left) and (len(calls) < len(left) or root.find("link") is None)
+
+
+def is_number(text: str) -> bool:
+    """Whether urdfdom would read a number there."""
+    return _NUMBER.fullmatch(text.strip()) is not None
 
 
 def local_name(element: Element) -> str:
