@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import coal
 import numpy as np
 import pinocchio as pin
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull, QhullError
 
 from vi_contact.errors import ValueFormatError
 from vi_contact.robot.extension import ContactSpec
-from vi_contact.robot.parts import WORLD, Array, Contact
+from vi_contact.robot.parts import WORLD, Array, Contact, Indices
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.xml import Document, Element
 
@@ -31,6 +33,12 @@ DIRECTIONS = 1024
 
 BLOCK = 32
 """Directions looked in at once: of a mesh of 100 000 vertices that takes 26 MB."""
+
+LARGE_MESH = 500
+"""Vertices from which on a first look at a few directions pays."""
+
+FEW = 48
+"""Directions of that look, beside the axes."""
 
 HULL_TOLERANCE = 1e-6
 """A hull vertex that sticks out by less is left out [m]."""
@@ -222,12 +230,40 @@ def reduced_hull(vertices: Array) -> tuple[Array, float]:
     return vertices[chosen], depth if depth > HULL_TOLERANCE else 0.0
 
 
-def _extremes(vertices: Array, directions: Array) -> list[int]:
-    """Indices, rising, of the vertices that are the farthest in some direction (d, 3)."""
-    found: set[int] = set()
-    for block in np.array_split(directions, len(directions) // BLOCK):
-        found.update((block @ vertices.T).argmax(axis=1).tolist())  # along rows: ten times faster
-    return sorted(found)
+def _extremes(vertices: Array, directions: Array) -> Indices:
+    """Indices, rising, of the vertices that are the farthest in some direction (d, 3).
+
+    Of a large mesh most lie inside the hull of a few extremes, and are not looked at again.
+    """
+    candidates = np.arange(len(vertices))
+    if len(vertices) > LARGE_MESH:
+        few = _farthest(
+            vertices, np.vstack([directions[:6], directions[6 :: len(directions) // FEW]])
+        )
+        outside = _outside(vertices, vertices[few])
+        outside[few] = True
+        candidates = np.flatnonzero(outside)
+    return candidates[_farthest(vertices[candidates], directions)]
+
+
+def _farthest(vertices: Array, directions: Array) -> Indices:
+    """Indices, rising, of the farthest vertices; blocks of rows are ten times faster to search."""
+    blocks = np.array_split(directions, -(-len(directions) // BLOCK))
+    found = [(block @ vertices.T).argmax(axis=1) for block in blocks]
+    return np.unique(np.concatenate(found))
+
+
+def _outside(vertices: Array, corners: Array) -> NDArray[np.bool_]:
+    """(n,) whether vertices are outside the hull of some corners, or on it; all if it is flat."""
+    try:
+        planes = ConvexHull(corners).equations
+    except (QhullError, ValueError):
+        return np.ones(len(vertices), dtype=bool)
+    rounding = 1e-9 * np.abs(corners).max()  # of the planes: 1e-15 of the size
+    outside = np.zeros(len(vertices), dtype=bool)
+    for block in np.array_split(planes, -(-len(planes) // BLOCK)):
+        outside |= (block[:, :3] @ vertices.T + block[:, 3:]).max(axis=0) > -rounding
+    return outside
 
 
 def _even_directions(count: int) -> Array:
