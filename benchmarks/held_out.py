@@ -121,7 +121,7 @@ def drop(robot: vc.Robot, run: Run, duration: float, deadline: float) -> None:
     control = JointPD(robot) if run.held else None
     count = round(duration / run.time_step)
     begin = worked = 0.0
-    scale = 0.01 * 9.81 * robot.mass
+    scale = max(0.01 * 9.81 * robot.mass, 1e-9)  # links without mass have no energy
     while run.steps < count and run.status == "CONVERGED" and time.perf_counter() < deadline:
         length = min(CHUNK, count - run.steps)
         part = sim.run(length * run.time_step, control, throw=False)
@@ -161,7 +161,7 @@ def try_file(task: tuple[Path, list[Path], tuple[float, ...], float, float]) -> 
             run = Run(base, held, time_step)
             try:
                 drop(robot, run, duration, deadline)
-            except vc.ViContactError as error:  # no more than a status, or a start that is refused
+            except vc.ViContactError as error:  # a start that is refused
                 run.status = f"{type(error).__name__}: {error}"
             result.runs.append(run)
     return result
