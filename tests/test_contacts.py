@@ -9,7 +9,14 @@ from support import example
 from urdf_text import INERTIAL, extension, joint, link, robot, write
 
 import vi_contact as vc
-from vi_contact.robot.contacts import MAX_HULL_POINTS, reduced_hull
+from vi_contact.robot.contacts import (
+    DIRECTIONS,
+    MAX_HULL_POINTS,
+    _even_directions,
+    _extremes,
+    _outside,
+    reduced_hull,
+)
 
 
 def shape(geometry, origin="0 0 0"):
@@ -55,6 +62,65 @@ def test_box_has_its_eight_corners(tmp_path):
     assert len(np.unique(points(loaded), axis=0)) == 8
     assert loaded.contact_names[:2] == ("foot_0", "foot_1")
     assert not loaded.report.approximated
+
+
+@pytest.mark.parametrize(
+    ("geometry", "count", "radius"),
+    [
+        ('<sphere radius="0"/>', 1, 0.0),
+        ('<box size="2 4 0"/>', 4, 0.0),
+        ('<box size="2 0 0"/>', 2, 0.0),
+        ('<box size="0 0 0"/>', 1, 0.0),
+        ('<cylinder radius="0.5" length="0"/>', 8, 0.0),
+        ('<cylinder radius="0" length="2"/>', 2, 0.0),
+        ('<capsule radius="0" length="2"/>', 2, 0.0),
+        ('<capsule radius="0.3" length="0"/>', 1, 0.3),
+        ('<mesh filename="cube.stl" scale="1 1 0"/>', 4, 0.0),
+    ],
+)
+def test_shapes_without_volume_touch(tmp_path, geometry, count, radius):
+    """As a point, a line, a disc or a plate, with no point twice; and come to rest on them."""
+    cube_stl(tmp_path / "cube.stl")
+    loaded = load(tmp_path, shape(geometry))
+    assert len(loaded.contacts) == len(np.unique(points(loaded), axis=0)) == count
+    assert all(contact.radius == radius for contact in loaded.contacts)
+    assert any("no extent" in finding.message for finding in loaded.report.approximated)
+    with pytest.raises(vc.errors.StrictImportError, match="no extent"):
+        load(tmp_path, shape(geometry), strict=True)
+    q = loaded.on_ground(loaded.neutral(), height=0.01)  # falls for 45 ms
+    simulator = vc.Simulator(loaded, 0.01)
+    simulator.reset(q)
+    trajectory = simulator.run(0.2)
+    gaps = np.array([record.gap for record in trajectory.contacts.values()])
+    assert gaps.min() > -1e-9  # rounding of positions of metres
+    assert any(record.force.any() for record in trajectory.contacts.values())
+
+
+def test_a_mesh_is_searched_once(tmp_path, monkeypatch):
+    """Legs of one kind share a mesh; the search takes a second for 100 000 vertices."""
+    cube_stl(tmp_path / "cube.stl")
+    calls = []
+
+    def counted(vertices):
+        calls.append(len(vertices))
+        return reduced_hull(vertices)
+
+    monkeypatch.setattr("vi_contact.robot.contacts.reduced_hull", counted)
+    mesh = '<mesh filename="cube.stl"/>'
+    loaded = load(tmp_path, shape(mesh), shape(mesh, "2 0 0"), shape('<box size="1 1 1"/>'))
+    assert len(loaded.contacts) == 3 * 8
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("stretch", [(1.0, 1.0, 1.0), (1.0, 0.1, 0.3), (1.0, 1.0, 0.0)])
+def test_extremes_of_a_large_mesh_are_all_found(stretch):
+    """Most vertices are passed over after a first look, and none of these are extremes."""
+    vertices = np.random.default_rng(1).normal(size=(4000, 3)) * stretch
+    directions = _even_directions(DIRECTIONS)
+    wanted = np.unique((vertices @ directions.T).argmax(axis=0))
+    np.testing.assert_array_equal(_extremes(vertices, directions), wanted)
+    if all(stretch):
+        assert _outside(vertices, vertices[wanted]).sum() < 0.2 * len(vertices)
 
 
 def test_capsule_is_two_spheres(tmp_path):

@@ -150,7 +150,10 @@ def test_bad_events_are_refused(ball):
         (vc.Event(lambda state: "high"), EventError, "no number"),
         (vc.Event(lambda state: float("nan")), EventError, "gave nan"),
         (vc.Event(height, lambda state: state.q), EventError, "pair"),
-        (vc.Event(height, lambda state: (state.q[:3], state.v)), ArrayError, "argument 'q'"),
+        (vc.Event(height, lambda state: (state.q[:3], state.v)), ArrayError, "'q'.*event 'event'"),
+        (vc.Event(lambda state: {}["x"], name="foot"), EventError, "'foot'.*guard.*KeyError: 'x'"),
+        (vc.Event(lambda state: float("a"), name="toe"), EventError, "'toe'.*guard.*ValueError"),
+        (vc.Event(height, lambda state: 1 / 0, name="hit"), EventError, "'hit'.*reset.*Zero"),
     )
     for event, kind, words in cases:
         sim = vc.Simulator(ball, events=[event])

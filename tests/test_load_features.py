@@ -1,5 +1,7 @@
 """What the loader understands: joint types, dialects, motors, limits, meshes, pinocchio models."""
 
+import re
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -148,6 +150,123 @@ def test_axes_of_any_length(tmp_path, axis, expected):
 )
 def test_elements_that_urdfdom_refuses(tmp_path, body):
     assert load(tmp_path, pair(body=body)).nv == 7
+
+
+def visual(geometry):
+    return f"<visual><geometry>{geometry}</geometry></visual>"
+
+
+def collision(geometry):
+    return f"<collision><geometry>{geometry}</geometry></collision>"
+
+
+def arm(body):
+    return robot(link("base"), link("arm", INERTIAL + body), joint("hinge", "base", "arm"))
+
+
+def limit(effort, velocity):
+    return f'<limit lower="-1" upper="1" effort="{effort}" velocity="{velocity}"/>'
+
+
+REDUCTION = (
+    '<transmission name="t"><joint name="hinge"/><actuator name="m">'
+    "<mechanicalReduction>reduction</mechanicalReduction></actuator></transmission>"
+)
+XACRO = pair('<xacro:imu name="a"/>').replace("<robot ", '<robot xmlns:xacro="http://xacro" ')
+HYPHENS = "<!--- a -- b\n --->"
+
+SLIPS = {
+    "version 0.0": ('<?xml version="0.0" ?>\n' + pair(), "version '0.0': .*read as 1.0"),
+    "late declaration": ('\n\n<?xml version="1.0"?>' + pair(), "XML declaration .* left out"),
+    "both": ('\n<?xml version="0.0"?>' + pair(HYPHENS), "XML declaration .* left out"),
+    "zero bytes at the end": (pair() + "\0", "zero bytes, left out"),
+    "hyphens in a comment": (pair(HYPHENS), "Double hyphen .* left out"),
+    "latin-1 in UTF-8": (pair("<!-- \xe9 -->"), "encoding: replaced"),
+    "effort -1": (pair(limit=limit(-1, 5)), "effort is -1: taken as not given"),
+    "velocity -1": (pair(limit=limit(10, -1.0)), "velocity is -1: taken as not given"),
+    "undeclared world": (pair(joint("j", "world", "base")), "'world' is no <link>"),
+    "words for a reduction": (pair(REDUCTION), "'reduction' is no number"),
+    "scale of one number": (arm(collision('<mesh filename="a.stl" scale="2"/>')), "one number"),
+    "scale of four": (arm(collision('<mesh filename="a.stl" scale="1 2 3 4"/>')), "first 3"),
+    "rpy of four": (pair().replace("<origin ", '<origin rpy="1 2 3 0" '), "the first 3 numbers"),
+    "commas": (pair(origin="1, 2, 3"), "read as 1 2 3"),
+    "two stops": (pair(body='<dynamics damping="1.5."/>'), "read as 1.5"),
+    "no shape": (arm("<collision/>"), "no shape in a <geometry>"),
+    "two shapes": (
+        arm(collision('<sphere radius="1"/><box size="1 1 1"/>')),
+        "a <box> beside the <sphere>",
+    ),
+    "macro unknown to xacro": (XACRO, "a macro that xacro did not know"),
+}
+
+
+@pytest.mark.parametrize("case", SLIPS)
+def test_slips_that_others_pass_over(tmp_path, case):
+    """Each is a line in the report, and what strict refuses."""
+    text, words = SLIPS[case]
+    encoding = "latin-1" if "latin" in case else "utf-8"
+    (tmp_path / "a.stl").write_text("solid a\nendsolid a\n")
+    file = tmp_path / "robot.urdf"
+    file.write_bytes(text.encode(encoding))
+    loaded = vc.load_robot(file)
+    told = loaded.report.approximated + loaded.report.ignored
+    assert any(re.search(words, finding.message) for finding in told), told
+    assert "hinge" in loaded.joint_names
+    with pytest.raises(vc.errors.StrictImportError, match=words):
+        vc.load_robot(file, strict=True)
+
+
+def test_what_slips_become(tmp_path):
+    turned = load(tmp_path, SLIPS["rpy of four"][0]).joints[1].frame_parent
+    wanted = pin.Quaternion(pin.rpy.rpyToMatrix(1.0, 2.0, 3.0)).coeffs()
+    assert abs(turned.quat_xyzw @ wanted) == pytest.approx(1.0, abs=1e-14)
+    commas = load(tmp_path, SLIPS["commas"][0])
+    np.testing.assert_array_equal(commas.joints[1].frame_parent.p, [1.0, 2.0, 3.0])
+    assert load(tmp_path, SLIPS["two stops"][0]).joints[1].damping[0] == 1.5
+    on_world = load(tmp_path, SLIPS["undeclared world"][0])
+    assert len(on_world.base_dofs) == 0
+    assert on_world.link_placement("world")[0] == -1
+
+
+@pytest.mark.parametrize(
+    ("effort", "velocity", "wanted"),
+    [
+        (-1, 5, (np.inf, 5.0)),
+        (10, -1, (10.0, np.inf)),
+        (-1, -1, (np.inf, np.inf)),
+        (0, -1, (np.inf, np.inf)),
+        (-1, 0, (np.inf, np.inf)),
+    ],
+)
+def test_limits_of_minus_one(tmp_path, effort, velocity, wanted):
+    hinge = load(tmp_path, pair(limit=limit(effort, velocity))).joints[1]
+    assert (hinge.effort[0], hinge.velocity[0]) == wanted
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ['<box size="1 0 1"/>', '<sphere radius="0"/>', '<mesh filename="a.stl" scale="0 1 1"/>',
+     '<cylinder radius="0" length="0"/>'],
+)  # fmt: skip
+def test_shapes_of_size_zero_are_not_drawn(tmp_path, shape):
+    loaded = load(tmp_path, arm(visual(shape)), strict=True)
+    assert loaded.visual_model.ngeoms == 0
+    assert any("not drawn" in finding.message for finding in loaded.report.ignored)
+
+
+def test_colours_that_are_no_colours(tmp_path):
+    drawn = '<visual><geometry><box size="1 1 1"/></geometry>{}</visual>'
+    for rgba in ('rgba="red"', 'rgba="1 0 0"', ""):
+        colour = f'<material name="m"><color {rgba}/></material>'
+        loaded = load(tmp_path, arm(drawn.format(colour)), strict=True)
+        assert loaded.visual_model.ngeoms == 1
+        assert any("rgba" in finding.message for finding in loaded.report.ignored)
+
+
+def test_spherical_joint_of_bullet(tmp_path):
+    loaded = load(tmp_path, pair(kind="spherical", limit=""), base="fixed", strict=True)
+    assert loaded.joints[0].kind is JointKind.SPHERICAL
+    assert any("a type of Bullet's" in finding.message for finding in loaded.report.used)
 
 
 def test_arrays_of_a_robot_are_read_only(tmp_path):

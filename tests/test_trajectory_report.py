@@ -1,13 +1,16 @@
 """Reports and plots of trajectories, as data; tests/test_browser.py looks at them in a browser."""
 
+import html
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import pytest
 from pages import dropped_hopper, pile_on_a_table, unpack
 from shapes import G
+from urdf_text import pair, write
 
 import vi_contact as vc
 from vi_contact.viewer import forces, report
@@ -172,9 +175,9 @@ def test_plots_for_papers(drop, tmp_path, ending):
 
 
 def test_files_that_cannot_be_written(drop, tmp_path):
-    for write in (drop.to_html, drop.plot):
+    for save in (drop.to_html, drop.plot):
         with pytest.raises(vc.ViContactError, match="cannot write"):
-            write(tmp_path / "no" / "run.png")
+            save(tmp_path / "no" / "run.png")
     with pytest.raises(vc.ViContactError, match="cannot write"):
         drop.plot(tmp_path / "run.xyz")
 
@@ -194,3 +197,31 @@ def test_trajectory_without_steps(tmp_path):
     assert trajectory.to_html(tmp_path / "run.html").exists()
     with pytest.raises(vc.ViContactError, match="no steps"):
         trajectory.plot(tmp_path / "run.png")
+
+
+@pytest.mark.parametrize(
+    "name", ["${a}", "$x_{", "_hidden", "</script><b>&'", "{{DATA}}", "n" * 999]
+)
+def test_names_are_shown_as_they_are(tmp_path, name):
+    """matplotlib reads mathematics between dollars, HTML tags; both are names here."""
+    written = quoteattr(name)
+    text = pair().replace('"test"', written).replace('"hinge"', written)
+    trajectory = vc.Simulator(vc.load_robot(write(tmp_path, text)), ground=None).run(0.02)
+    plot = trajectory.plot(tmp_path / "run.svg")
+    assert plot.stat().st_size > 1000
+    page = trajectory.to_html(tmp_path / "run.html").read_text()
+    assert f"<title>{html.escape(name)} - vi_contact</title>" in page
+    assert name in curves(unpack(page), "Joint angles")
+
+
+@pytest.mark.parametrize("height", [1e39, 1e300])
+def test_numbers_that_no_picture_holds(tmp_path, height):
+    loaded = vc.load_robot(write(tmp_path, pair()))
+    q = loaded.neutral()
+    q[2] = height
+    sim = vc.Simulator(loaded, ground=None)
+    sim.reset(q)
+    trajectory = sim.run(0.02)
+    for write_it in (trajectory.plot, trajectory.to_html):
+        with pytest.raises(vc.ViContactError, match="'test' has numbers up to .*1e\\+30"):
+            write_it(tmp_path / "run")

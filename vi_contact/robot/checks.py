@@ -25,8 +25,8 @@ from vi_contact.errors import (
     nearest,
 )
 from vi_contact.robot.parts import Array
-from vi_contact.robot.report import Finding, Outcome
-from vi_contact.robot.xml import Document, Element, describe, local_name
+from vi_contact.robot.report import Outcome
+from vi_contact.robot.xml import Document, Element, local_name
 
 SINGLE = ("revolute", "continuous", "prismatic")
 """Types with one degree of freedom: they have limits, can mimic and be driven by a motor."""
@@ -35,9 +35,6 @@ JOINT_TYPES = (*SINGLE, "fixed", "floating", "planar")
 
 GYRATION = 1e-6
 """A body whose radius of gyration is below this is a point mass: rounding of an exporter [m]."""
-
-LARGEST = 1e15
-"""Masses and moments above this are mistakes, and would overflow in products [kg, kg m2]."""
 
 DEEPEST = 2000
 """Longest chain of joints; pinocchio's parser calls itself once per joint (4000 overflow it)."""
@@ -49,15 +46,32 @@ TRIANGLE_SLACK = 1e-6
 """Relative violation of the triangle inequality that is taken as rounding of the printed digits."""
 
 
+NOT_GIVEN = -1.0
+"""An effort or velocity that some exporters write where they know none."""
+
+
+def declare_world(document: Document) -> None:
+    """Adds the link "world" where joints have it as their parent only, as in files for Drake."""
+    root = document.root
+    on_world = [tag.getparent() for tag in root.findall("joint/parent[@link='world']")]
+    ends = [*root.findall("link[@name='world']"), *root.findall("joint/child[@link='world']")]
+    if on_world and not ends:
+        root.insert(0, root.makeelement("link", {"name": "world"}))
+        message = "its parent 'world' is no <link> of the file: taken as the world, a fixed base"
+        document.note(Outcome.APPROXIMATED, on_world[0], message, physics=True)
+
+
 class Checker:
     """Runs all checks on a document and collects findings."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.root = document.root
-        self.findings: list[Finding] = []
+        self.findings = document.findings
         self.mimics: dict[str, tuple[str, float, float]] = {}
         """Mimic joint to (source, multiplier, offset), with repaired names."""
+        self.spherical: list[str] = []
+        """Joints of Bullet's type "spherical", which are floating ones in the copy."""
         self.unlimited: set[str] = set()
         """Joints whose position limits count as not given."""
         self.no_effort: set[str] = set()
@@ -78,16 +92,7 @@ class Checker:
             self._inertial(link)
 
     def note(self, outcome: Outcome, element: Element, message: str, physics: bool = False) -> None:
-        self.findings.append(
-            Finding(
-                outcome,
-                describe(element),
-                message,
-                self.document.path.name,
-                element.sourceline,
-                physics,
-            )
-        )
+        self.document.note(outcome, element, message, physics)
 
     # ------------------------------------------------------------ names and tree
     def _names(self, tag: str) -> None:
@@ -113,7 +118,8 @@ class Checker:
     def _tree(self) -> None:
         links = [str(link.get("name")) for link in self.root.findall("link")]
         if not links:
-            self.document.fail(TreeError, self.root, "the robot has no <link>")
+            soft = "; bodies here are rigid" if self.root.find("deformable") is not None else ""
+            self.document.fail(TreeError, self.root, f"the robot has no <link>{soft}")
         parent_of: dict[str, str] = {}
         for joint in self.root.findall("joint"):
             name = joint.get("name")
@@ -171,11 +177,15 @@ class Checker:
     def _joint(self, joint: Element) -> None:
         name = str(joint.get("name"))
         kind = self.document.text(joint, "type")
-        if kind not in JOINT_TYPES:
+        if kind == "spherical":
+            self.spherical.append(name)
+            joint.set("type", "floating")
+            self.note(Outcome.USED, joint, "spherical, a type of Bullet's: a ball joint")
+        elif kind not in JOINT_TYPES:
             hint = (
                 'for a ball joint write type="floating" and <spherical joint="..."/> in the '
                 "<vi_contact> block"
-                if kind in ("spherical", "ball")
+                if kind == "ball"
                 else nearest(kind, JOINT_TYPES)
             )
             self.document.fail(
@@ -267,7 +277,8 @@ class Checker:
                 self.document.fail(
                     LimitError,
                     limit,
-                    f"joint '{name}': lower limit {lower} is above upper {upper}{said}",
+                    f"joint '{name}': lower limit {lower} is above upper {upper}{said}; exchange "
+                    "them, or leave both out if there are none (which is how Bullet takes this)",
                 )
             if said and lower != upper:
                 self.note(Outcome.CHECK, limit, f"{missing[0]} is missing: taken as 0")
@@ -281,21 +292,35 @@ class Checker:
                 self.unlimited.add(name)
             elif lower == upper:
                 self.note(Outcome.CHECK, limit, f"lower equals upper: locked at {lower:g}")
-        if effort < 0.0 or velocity < 0.0:
-            self.document.fail(
-                LimitError, limit, f"joint '{name}': effort and velocity limits cannot be negative"
-            )
-        if effort == 0.0 and velocity == 0.0:
+        given = {"effort": effort, "velocity": velocity}
+        for attribute, value in given.items():
+            if value == NOT_GIVEN:
+                message = f"{attribute} is -1: taken as not given"
+                self.note(Outcome.APPROXIMATED, limit, message, physics=True)
+            elif value < 0.0:
+                message = (
+                    f"joint '{name}' has a negative limit, {attribute} {value:g}; for none leave "
+                    "it out, or write 0"
+                )
+                self.document.fail(LimitError, limit, message)
+        if effort in (0.0, NOT_GIVEN) and velocity in (0.0, NOT_GIVEN):
             self.no_effort.add(name)
             self.no_velocity.add(name)
-            self.note(Outcome.CHECK, limit, "effort and velocity are 0: taken as not given")
-        elif velocity == 0.0:
+            zeros = [attribute for attribute, value in given.items() if value == 0.0]
+            if zeros:
+                are = "are" if len(zeros) > 1 else "is"
+                message = f"{' and '.join(zeros)} {are} 0: taken as not given"
+                self.note(Outcome.CHECK, limit, message)
+        elif velocity in (0.0, NOT_GIVEN):
             self.no_velocity.add(name)
-            self.note(Outcome.CHECK, limit, "velocity is 0: taken as not given")
+            if velocity == 0.0:
+                self.note(Outcome.CHECK, limit, "velocity is 0: taken as not given")
+        elif effort == NOT_GIVEN:
+            self.no_effort.add(name)
         elif effort == 0.0:
             self.note(Outcome.CHECK, limit, "effort is 0: this joint cannot be driven")
         for attribute in ("effort", "velocity"):
-            if limit.get(attribute) is None:
+            if limit.get(attribute) is None or given[attribute] == NOT_GIVEN:
                 limit.set(attribute, "0")  # pinocchio's parser demands it; 0 means not given
 
     def _mimics(self) -> None:
@@ -395,12 +420,6 @@ class Checker:
             )
         if mass < 0.0:
             self.document.fail(InertiaError, inertial, f"link '{name}' has the mass {mass} kg")
-        if max(mass, *map(abs, moments.values())) > LARGEST:
-            self.document.fail(
-                InertiaError,
-                inertial,
-                f"link '{name}' has a mass or moment of inertia above {LARGEST:g}: check its units",
-            )
         rounding = mass * GYRATION**2
         diagonal = [moments["ixx"], moments["iyy"], moments["izz"]]
         if min(diagonal) < -rounding:

@@ -52,6 +52,7 @@ _GRAMMAR: Mapping[str, tuple[set[str], Mapping[str, set[str]]]] = {
 _LOOP_KINDS = {
     "spherical": JointKind.SPHERICAL,
     "revolute": JointKind.REVOLUTE,
+    "continuous": JointKind.REVOLUTE,
     "prismatic": JointKind.PRISMATIC,
     "fixed": JointKind.FIXED,
     "universal": JointKind.UNIVERSAL,

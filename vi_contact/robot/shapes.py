@@ -18,6 +18,7 @@ from lxml import etree
 
 from vi_contact.errors import PinocchioError, ValueFormatError
 from vi_contact.robot.checks import Checker
+from vi_contact.robot.parts import Array
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.xml import Document, Element, local_name
 
@@ -31,6 +32,10 @@ _SIZES = {
     "mesh": {},
 }
 """Shapes that are read, and how many positive numbers each attribute has."""
+
+
+LONGEST = 200
+"""Characters of an address in a message."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,15 @@ def missing_words(meshes: Sequence[MissingMesh], named: int = 3) -> str:
     """How many meshes are missing, the first of them by name, and what to try."""
     addresses = list(dict.fromkeys(mesh.address for mesh in meshes))
     count = f"{len(meshes)} meshes were" if len(meshes) > 1 else "1 mesh was"
-    first = ", ".join(addresses[:named]) + (", ..." if len(addresses) > named else "")
+    first = ", ".join(map(_cut, addresses[:named])) + (", ..." if len(addresses) > named else "")
     return (
         f"{count} not found or could not be read: {first}; give the folder that holds their "
         "packages in package_dirs, or by --package-dir on the command line"
     )
+
+
+def _cut(address: str) -> str:
+    return address if len(address) <= LONGEST else f"{address[: LONGEST // 2]}..."
 
 
 class Shapes:
@@ -121,27 +130,22 @@ class Shapes:
         """Checks a <visual> or <collision>; False if it has to be left out."""
         self.checker.origin(element)
         shapes = element.findall("geometry/*")
-        if len(shapes) != 1:
-            self.document.fail(
-                ValueFormatError,
-                element,
-                f"<{element.tag}> of link '{link.get('name')}' needs a <geometry> with one shape, "
-                f"it has {len(shapes)}",
-            )
+        if not shapes:
+            return self._leave_out(element, "no shape in a <geometry>")
+        shapes.sort(key=lambda shape: local_name(shape) not in _SIZES)  # those that are read first
         shape = shapes[0]
         kind = local_name(shape)
+        for other in shapes[1:]:
+            left_out = f"a <{local_name(other)}> beside the <{kind}> in a <geometry>: left out"
+            physics = element.tag == "collision" and local_name(other) in _SIZES
+            self.document.note(Outcome.IGNORED, element, left_out, physics)
+            other.getparent().remove(other)
         if kind not in _SIZES:
             return self._leave_out(
                 element, f"unknown shape <{kind}>; vi_contact reads {', '.join(_SIZES)}"
             )
-        for attribute, count in _SIZES[kind].items():
-            if self.document.numbers(shape, attribute, count).min() <= 0.0:
-                self.document.fail(
-                    ValueFormatError,
-                    shape,
-                    f'<{kind} {attribute}="{shape.get(attribute)}"> of link '
-                    f"'{link.get('name')}' must be positive",
-                )
+        if not self._has_size(link, element, shape, kind):
+            return False
         if kind == "mesh":
             return self._prepare_mesh(link, element, shape)
         if kind == "capsule":  # pinocchio's parser knows none: built as a cylinder first
@@ -150,11 +154,39 @@ class Shapes:
             shape.tag = "cylinder"
         return True
 
+    def _has_size(self, link: Element, element: Element, shape: Element, kind: str) -> bool:
+        """Checks the measures of a shape; False if there is nothing of it to be drawn.
+
+        With measures of zero a shape still touches: as a point, a line, a disc or a plate.
+        """
+        flat = []
+        for attribute, count in _SIZES[kind].items():
+            least = self.document.numbers(shape, attribute, count).min()
+            given = f'<{kind} {attribute}="{shape.get(attribute)}">'
+            if least < 0.0:
+                message = f"{given} of link '{link.get('name')}' must not be negative"
+                self.document.fail(ValueFormatError, shape, message)
+            if least == 0.0:
+                flat.append(given)
+        if kind == "mesh" and not np.all(self._scale(shape)):
+            flat.append(f'<mesh scale="{shape.get("scale")}">')
+        if flat and element.tag == "visual":
+            return self._leave_out(element, f"{' '.join(flat)} has no extent: not drawn")
+        if flat:
+            message = f"{' '.join(flat)} has no extent there: touches as a shape without volume"
+            self.document.note(Outcome.APPROXIMATED, element, message, physics=True)
+        return True
+
+    def _scale(self, mesh: Element) -> Array:
+        """(3,) scale of a mesh; a single number is one for all axes."""
+        text = mesh.get("scale", "")
+        if len(text.split()) == 1:
+            mesh.set("scale", f"{text} {text} {text}")
+            message = f'<mesh scale="{text}"> is one number: taken along all axes'
+            self.document.note(Outcome.APPROXIMATED, mesh, message, physics=True)
+        return self.document.vector(mesh, "scale", (1.0, 1.0, 1.0))
+
     def _prepare_mesh(self, link: Element, element: Element, mesh: Element) -> bool:
-        if not np.all(self.document.vector(mesh, "scale", (1.0, 1.0, 1.0))):
-            self.document.fail(
-                ValueFormatError, mesh, f'<mesh scale="{mesh.get("scale")}"> must not be zero'
-            )
         address = (mesh.get("filename") or "").strip()
         if not address:
             return self._leave_out(element, "the mesh has no filename")
@@ -162,14 +194,14 @@ class Shapes:
         if found is None:
             self.missing.append(MissingMesh(str(link.get("name")), element.tag, address))
             return self._leave_out(
-                element, f"mesh not found: {address}; give its folder in package_dirs"
+                element, f"mesh not found: {_cut(address)}; give its folder in package_dirs"
             )
         mesh.set("filename", str(found))
         return True
 
     def _leave_out(self, element: Element, message: str) -> bool:
         physics = element.tag == "collision"
-        self.checker.note(Outcome.IGNORED, element, message, physics)
+        self.document.note(Outcome.IGNORED, element, message, physics)
         return False
 
     # ------------------------------------------------------------ colours
@@ -179,7 +211,7 @@ class Shapes:
         for material in self.root.findall("material"):
             colour = self._rgba(material)
             if colour:
-                colours.setdefault(self.document.text(material, "name"), colour)
+                colours.setdefault(material.get("name", ""), colour)
             self.root.remove(material)
         return colours
 
@@ -187,9 +219,14 @@ class Shapes:
         element = material.find("color")
         if element is None:
             return None
-        rgba = self.document.numbers(element, "rgba", 4)
+        try:
+            rgba = self.document.numbers(element, "rgba", 4)
+        except ValueFormatError:
+            written = element.get("rgba")
+            self.document.note(Outcome.IGNORED, element, f"rgba of {written!r} is not read")
+            return None
         if rgba.min() < 0.0 or rgba.max() > 1.0:
-            self.checker.note(Outcome.IGNORED, element, "colours outside 0..1: cut off there")
+            self.document.note(Outcome.IGNORED, element, "colours outside 0..1: cut off there")
         return " ".join(f"{value:.6g}" for value in np.clip(rgba, 0.0, 1.0))
 
     def _colour(self, element: Element, colours: dict[str, str]) -> None:
@@ -221,16 +258,16 @@ class Shapes:
             candidates = [Path(address)] if Path(address).is_absolute() else []
             candidates += [here.parent / address]
             candidates += [folder / address for folder in self.folders]
-            return next((file.resolve() for file in candidates if file.is_file()), None)
+            return next((file.resolve() for file in candidates if _is_file(file)), None)
         inside = address.split("://", 1)[1].lstrip("/")
         package, _, rest = inside.partition("/")
         inner = os.path.normpath(rest)
         if package in ("", ".", "..") or inner.startswith("..") or os.path.isabs(inner):
             return None  # an address stays inside its package
         for folder in [*self.folders, *here.parents]:
-            if (folder / inside).is_file():
+            if _is_file(folder / inside):
                 return (folder / inside).resolve()
-            if folder.name == package and (folder / rest).is_file():
+            if folder.name == package and _is_file(folder / rest):
                 return (folder / rest).resolve()
         return None
 
@@ -293,6 +330,13 @@ class Shapes:
         if finding not in self.late_findings:  # the shapes may be built again
             self.late_findings.append(finding)
             self.missing.append(MissingMesh(link, role, file))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long, or with a character that no file can have
+        return False
 
 
 def _reason(error: Exception) -> str:

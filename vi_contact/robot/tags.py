@@ -8,7 +8,7 @@ from dataclasses import replace
 from vi_contact.errors import nearest
 from vi_contact.robot.extension import BLOCK
 from vi_contact.robot.report import Finding, Outcome
-from vi_contact.robot.xml import Document, Element, local_name
+from vi_contact.robot.xml import Document, Element, is_xacro, local_name
 
 Rule = tuple[Outcome, str, bool]
 
@@ -138,6 +138,9 @@ _ONCE: Mapping[str, tuple[str, ...]] = {
 }
 """Tags of which only the first counts."""
 
+_LOOKS = ("link/visual", "material")
+"""Where nothing is physics."""
+
 _WITHOUT_LINE = ("geometry", "origin", "mass", "inertia", "color", "material", "shape")
 """Parts of used elements that need no line of their own."""
 
@@ -197,6 +200,8 @@ def _rule(element: Element, path: str) -> Rule | None:
         return _used("equal to mu1")
     if path in _RULES:
         return _RULES[path]
+    if is_xacro(element):
+        return _ignored("a macro that xacro did not know", physics=not path.startswith(_LOOKS))
     top = path.split("/")[0]
     if top in ("gazebo", "transmission", BLOCK, "loop_joint", "drake:ball_constraint"):
         return _used("extension block") if path.count("/") == 1 and top == BLOCK else None

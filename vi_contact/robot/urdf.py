@@ -31,7 +31,7 @@ from vi_contact.errors import (
     nearest,
 )
 from vi_contact.robot import assembly
-from vi_contact.robot.checks import Checker
+from vi_contact.robot.checks import Checker, declare_world
 from vi_contact.robot.contacts import ContactFinder, link_friction
 from vi_contact.robot.extension import Extension, LoopSpec, MotorSpec, read_extension
 from vi_contact.robot.inertias import check_model, inertia_findings, rotor_findings
@@ -40,7 +40,7 @@ from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.robot import Robot, check_size
 from vi_contact.robot.shapes import Shapes, missing_words
 from vi_contact.robot.tags import tag_findings
-from vi_contact.robot.xml import Document, parse
+from vi_contact.robot.xml import Document, is_number, parse
 
 _log = logging.getLogger("vi_contact")
 
@@ -77,12 +77,15 @@ def load_robot(
     folders = _folders(package_dirs)
     file = _find(path)
     document = parse(file)
-    checker = Checker(Document(file, copy.deepcopy(document.root)))
+    tags = tag_findings(document)
+    declare_world(document)
+    checker = Checker(Document(file, copy.deepcopy(document.root), forgiving=True))
     checker.run()
     extension = read_extension(document)
+    extension.spherical += checker.spherical
     friction, friction_findings = link_friction(document)
     shapes = Shapes(checker, folders)
-    findings = tag_findings(document) + checker.findings + friction_findings
+    findings = document.findings + tags + checker.findings + friction_findings
 
     prepared = checker.root
     root_link = _root_link(prepared)
@@ -90,8 +93,8 @@ def load_robot(
     model = _build_model(prepared, file, base, extension)
     check_size(model)
     _apply_limits(model, checker)
-    driven = _transmissions(document)
-    findings += _transmission_findings(document, driven)
+    driven, reduction_findings = _transmissions(document)
+    findings += reduction_findings + _transmission_findings(document, driven)
     motors = _apply_motors(model, extension.motors, driven)
     findings += inertia_findings(model, file.name)
 
@@ -289,16 +292,24 @@ def _movable(model: pin.Model) -> set[str]:
 
 
 # ---------------------------------------------------------------- actuation
-def _transmissions(document: Document) -> dict[str, float]:
+def _transmissions(document: Document) -> tuple[dict[str, float], list[Finding]]:
     """Joints that a transmission drives, with the mechanical reduction, read by urchin."""
     elements = document.root.findall("transmission")
+    findings: list[Finding] = []
     if not elements:
-        return {}
+        return {}, findings
     from urchin import Transmission  # slow to import, and few files need it
 
     driven: dict[str, float] = {}
-    for element in elements:
-        for reduction in element.iter("mechanicalReduction"):
+    for element in map(copy.deepcopy, elements):
+        for reduction in list(element.iter("mechanicalReduction")):
+            if not is_number(reduction.text or ""):
+                place, line = "transmission/mechanicalReduction", reduction.sourceline
+                message = f"'{(reduction.text or '').strip()}' is no number: taken as not given"
+                finding = Finding(Outcome.IGNORED, place, message, document.path.name, line, True)
+                findings.append(finding)
+                reduction.getparent().remove(reduction)
+                continue
             if document.content_number(reduction) == 0.0:
                 document.fail(ValueFormatError, reduction, "a mechanicalReduction of 0")
         for joint in element.findall("joint"):
@@ -310,7 +321,7 @@ def _transmissions(document: Document) -> dict[str, float]:
             own = [float(reduction.text) for reduction in tag.findall("mechanicalReduction")]
             reduction = next((value for value in own + common if value), 1.0)
             driven[joint.name] = abs(reduction)  # a sign turns the motor round, which is its own
-    return driven
+    return driven, findings
 
 
 def _transmission_findings(document: Document, driven: Iterable[str]) -> list[Finding]:

@@ -1,10 +1,14 @@
-"""Reading robot XML with errors that say file, line, element and what was expected."""
+"""Reading robot XML with errors that say file, line, element and what was expected.
+
+Slips that other readers of URDF pass over are passed over here too, and are findings.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -18,6 +22,7 @@ from vi_contact.errors import (
     ValueFormatError,
 )
 from vi_contact.robot.parts import Array
+from vi_contact.robot.report import Finding, Outcome
 
 Element: TypeAlias = Any
 """An lxml element; lxml has no types of its own."""
@@ -28,7 +33,64 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _SMALLEST = 2.3e-308
 """Below the smallest normal double, which some C++ libraries refuse to read: taken as zero."""
 
+_SEPARATORS = re.compile(r"[,;]|\.(?=\.*(\s|$))")
+"""What some write about numbers, as 0.07, or 1.57. with a stop; Bullet reads them."""
+
+_XACRO = re.compile(r"\$[({]")
+"""Begins what xacro would have replaced."""
+
+_XACRO_TAGS = ("macro", "include", "property", "arg", "if", "unless", "insert_block", "call")
+"""xacro's own tags; another with its prefix calls a macro."""
+
+LARGEST = 1e15
+"""Numbers above this are mistakes, and would overflow in products (SI units)."""
+
+_UNBOUNDED = (
+    *("lower", "upper", "effort", "velocity", "voltage", "current_limit"),
+    *("damping", "friction", "lateral_friction", "mu1", "axis", "axis2"),
+)
+"""Attributes and tags where some write a huge number for none, or where only ratios count."""
+
 _NAMESPACE_DOMAIN = 3  # libxml2's domain of errors about undeclared prefixes
+
+_DECLARATION = re.compile(r"<\?xml\b.*?\?>", re.DOTALL)
+
+_ENCODING = re.compile(rb"""<\?xml\b[^>]*\bencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+
+
+def _as_lines(match: re.Match[Any]) -> Any:
+    """What keeps the numbers of the lines after text that is taken out."""
+    text = match[0]
+    newline = "\n" if isinstance(text, str) else b"\n"
+    return newline * text.count(newline)
+
+
+def _without_declaration(content: bytes) -> bytes:
+    """In UTF-8; characters that are not of the encoding are replaced."""
+    declared = _ENCODING.search(content)
+    try:
+        text = content.decode(declared[1].decode() if declared else "utf-8", errors="replace")
+    except LookupError:
+        text = content.decode("utf-8", errors="replace")
+    return _DECLARATION.sub(_as_lines, text).encode()
+
+
+_REPAIRS: Mapping[int, tuple[str, Callable[[bytes], bytes]]] = {
+    etree.ErrorTypes.ERR_UNKNOWN_VERSION: ("read as 1.0", _without_declaration),
+    etree.ErrorTypes.ERR_RESERVED_XML_NAME: ("left out", _without_declaration),
+    etree.ErrorTypes.ERR_INVALID_ENCODING: ("replaced", _without_declaration),
+    etree.ErrorTypes.ERR_HYPHEN_IN_COMMENT: (
+        "left out with all comments",
+        lambda content: _COMMENT.sub(_as_lines, content),
+    ),
+    etree.ErrorTypes.ERR_DOCUMENT_END: (
+        "zero bytes, left out",
+        lambda content: content.rstrip(b"\0"),
+    ),
+}
+"""What is done about errors of XML that leave no doubt about the robot; others do not see them."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +99,19 @@ class Document:
 
     path: Path
     root: Element
+    forgiving: bool = False
+    """Whether numbers with a slip that leaves no doubt are taken; findings say which."""
+    findings: list[Finding] = field(default_factory=list)
+    """What was passed over."""
 
     def fail(self, kind: type[RobotFileError], element: Element | None, message: str) -> NoReturn:
         raise kind(self.path, message, None if element is None else element.sourceline)
+
+    def note(self, outcome: Outcome, element: Element, message: str, physics: bool = False) -> None:
+        """A finding about an element."""
+        line = element.sourceline
+        place = describe(element)
+        self.findings.append(Finding(outcome, place, message, self.path.name, line, physics))
 
     def text(self, element: Element, attribute: str) -> str:
         """An attribute that must be there and say something."""
@@ -88,16 +160,35 @@ class Document:
         """Finite numbers, written back in the plain form that every reader of URDF accepts."""
         text = self.text(element, attribute)
         values = self._read(element, f' {attribute}="{text}"', text, count)
+        unbounded = attribute in _UNBOUNDED or local_name(element) in _UNBOUNDED
+        self._check_size(element, f' {attribute}="{text}"', values, unbounded)
         element.set(attribute, _written(values))
         return values
 
     def content_number(self, element: Element) -> float:
         """A finite number between an element's tags."""
         text = (element.text or "").strip()
-        return float(self._read(element, "", text, 1)[0])
+        values = self._read(element, "", text, 1)
+        self._check_size(element, "", values, local_name(element) in _UNBOUNDED)
+        return float(values[0])
+
+    def _check_size(self, element: Element, shown: str, values: Array, unbounded: bool) -> None:
+        if not unbounded and np.abs(values).max() > LARGEST:
+            message = f"<{local_name(element)}{shown}> has a number above {LARGEST:g}: check its "
+            self.fail(ValueFormatError, element, f"{message}units")
 
     def _read(self, element: Element, shown: str, text: str, count: int) -> Array:
         words = text.split()
+        if self.forgiving and not all(map(_NUMBER.fullmatch, words)):
+            plain = _SEPARATORS.sub(" ", text).split()
+            if len(plain) == count and all(map(_NUMBER.fullmatch, plain)):
+                words = plain
+                message = f"<{local_name(element)}{shown}>: read as {' '.join(plain)}"
+                self.note(Outcome.APPROXIMATED, element, message, physics=True)
+        if self.forgiving and 1 < count < len(words) and all(map(_NUMBER.fullmatch, words)):
+            words = words[:count]
+            message = f"<{local_name(element)}{shown}>: the first {count} numbers are taken"
+            self.note(Outcome.APPROXIMATED, element, message, physics=True)
         values = [float(word) for word in words if _NUMBER.fullmatch(word)]
         if len(values) == len(words) == count and all(map(math.isfinite, values)):
             return np.array([value if abs(value) >= _SMALLEST else 0.0 for value in values])
@@ -106,6 +197,8 @@ class Document:
         message = f"<{local_name(element)}{shown}>{content} should be {expected}"
         if local_name(element) == "limit" and "inf" in text.lower():
             message += "; for no limits leave lower and upper out, for one side write a large one"
+        if _XACRO.search(text):
+            message += "; xacro has left this as it was: run `xacro FILE > EXPANDED.urdf` first"
         self.fail(ValueFormatError, element, message)
 
 
@@ -119,16 +212,7 @@ def parse(path: Path) -> Document:
         content = path.read_bytes()
     except OSError as error:
         raise RobotFileNotFoundError(path, f"cannot be read: {error.strerror}") from None
-    parser = etree.XMLParser(remove_comments=True, remove_pis=True, resolve_entities=False)
-    try:
-        root = etree.fromstring(content, parser)
-    except etree.XMLSyntaxError as error:
-        if any(entry.domain != _NAMESPACE_DOMAIN for entry in parser.error_log):
-            raise NotXmlError(path, f"not well-formed XML: {error.msg}", error.lineno) from None
-        lenient = etree.XMLParser(
-            remove_comments=True, remove_pis=True, resolve_entities=False, recover=True
-        )
-        root = etree.fromstring(content, lenient)
+    root, findings = _parse(path, content)
     _refuse_entities(path, root, content)
     hints = {
         "mujoco": "this is a MuJoCo MJCF file; vi_contact reads URDF",
@@ -139,13 +223,36 @@ def parse(path: Path) -> Document:
         if str(root.tag).startswith("{") and local_name(root) == "robot":
             hint = f'remove its default namespace, xmlns="{root.nsmap.get(None, "")}"'
         raise NotXmlError(path, f"the top element is <{local_name(root)}>: {hint}", root.sourceline)
-    if any("xacro" in str(prefix) for prefix in _prefixes(root)):
+    if _is_unexpanded(root):
         raise NotXmlError(
             path,
             "this is a xacro file with macros left to expand; run `xacro FILE > FILE.urdf` first",
             root.sourceline,
         )
-    return Document(path, root)
+    return Document(path, root, findings=findings)
+
+
+def _parse(path: Path, content: bytes) -> tuple[Element, list[Finding]]:
+    """The top element, and what had to be passed over to read it."""
+    options = {"remove_comments": True, "remove_pis": True, "resolve_entities": False}
+    findings: list[Finding] = []
+    while True:
+        parser = etree.XMLParser(**options)
+        try:
+            return etree.fromstring(content, parser), findings
+        except etree.XMLSyntaxError as error:
+            log = [entry for entry in parser.error_log if entry.domain != _NAMESPACE_DOMAIN]
+            errors = [entry for entry in log if entry.level > etree.ErrorLevels.WARNING]
+            if not errors:
+                lenient = etree.XMLParser(**options, recover=True)
+                return etree.fromstring(content, lenient), findings
+            words, repair = _REPAIRS.get(errors[0].type, ("", bytes))
+            repaired = repair(content)
+            if repaired == content:
+                raise NotXmlError(path, f"not well-formed XML: {error.msg}", error.lineno) from None
+            content = repaired
+            message, line = f"{errors[0].message}: {words}", errors[0].line
+            findings.append(Finding(Outcome.IGNORED, "XML", message, path.name, line, physics=True))
 
 
 def _refuse_entities(path: Path, root: Element, content: bytes) -> None:
@@ -163,13 +270,25 @@ def _refuse_entities(path: Path, root: Element, content: bytes) -> None:
             )
 
 
-def _prefixes(root: Element) -> set[str]:
-    """Namespace prefixes of elements that occur."""
-    found = set()
-    for element in root.iter():
-        if isinstance(element.tag, str) and (element.prefix or ":" in element.tag):
-            found.add(element.prefix or element.tag.split(":")[0])
-    return found
+def is_xacro(element: Element) -> bool:
+    """Whether xacro should have replaced an element."""
+    return "xacro" in local_name(element).rpartition(":")[0]
+
+
+def _is_unexpanded(root: Element) -> bool:
+    """Whether xacro has yet to make the robot.
+
+    Calls of macros that xacro did not know are left over in what it writes, and are no reason to
+    refuse the robot about them.
+    """
+    left = [element for element in root.iter(etree.Element) if is_xacro(element)]
+    calls = [element for element in left if local_name(element).split(":")[1] not in _XACRO_TAGS]
+    return bool(left) and (len(calls) < len(left) or root.find("link") is None)
+
+
+def is_number(text: str) -> bool:
+    """Whether urdfdom would read a number there."""
+    return _NUMBER.fullmatch(text.strip()) is not None
 
 
 def local_name(element: Element) -> str:

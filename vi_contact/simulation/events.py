@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from vi_contact.errors import ArgumentError, EventError
+from vi_contact.errors import ArgumentError, EventError, ViContactError
 from vi_contact.robot.parts import immutable
 from vi_contact.simulation.state import State
 
@@ -19,6 +19,8 @@ TIME_TOLERANCE = 1e-15
 
 MOST_EVENTS = 100
 """Events within one time step; more of them are taken for infinitely many (Zeno)."""
+
+Given = TypeVar("Given")
 
 Reset = Callable[[State], tuple[ArrayLike, ArrayLike]]
 
@@ -51,13 +53,24 @@ class Event:
 
     def value(self, state: State) -> float:
         """Of the guard, a finite number."""
+        given = self._call("guard", self.guard, state)
         try:
-            number = float(self.guard(state))
+            number = float(given)
         except (TypeError, ValueError):
             raise EventError(self.name, state.time, "its guard gave no number") from None
         if not math.isfinite(number):
             raise EventError(self.name, state.time, f"its guard gave {number}")
         return number
+
+    def _call(self, what: str, function: Callable[[State], Given], state: State) -> Given:
+        """What a function of the user gives; what it raises is told with the event's name."""
+        try:
+            return function(state)
+        except ViContactError:  # says what was wrong itself
+            raise
+        except Exception as error:
+            problem = f"its {what} raised {type(error).__name__}: {error}"
+            raise EventError(self.name, state.time, problem) from error
 
     def crosses(self, before: float, after: float) -> bool:
         """Whether the guard passed zero in the direction asked for."""
@@ -67,7 +80,7 @@ class Event:
     def jump(self, state: State) -> tuple[ArrayLike, ArrayLike]:
         """The (q, v) that `reset` gives."""
         assert self.reset is not None
-        result = self.reset(state)
+        result = self._call("reset", self.reset, state)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise EventError(self.name, state.time, "its reset must give the pair (q, v)")
         return result

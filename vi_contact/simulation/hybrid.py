@@ -12,6 +12,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from vi_contact import _core
+from vi_contact.errors import ArrayError
 from vi_contact.mechanics.ground import Ground
 from vi_contact.robot.maximal import is_number
 from vi_contact.robot.parts import WORLD, Array, JointKind, Loop, Pose
@@ -491,7 +492,13 @@ class HybridMotion:
             fired.append((j, from_above))
             if event.reset is not None:
                 before = node.state
-                node = self.start(*self._check(*event.jump(before)), node.time)
+                q, v = event.jump(before)
+                try:
+                    q, v = self._check(q, v)
+                except ArrayError as error:
+                    problem = f"{str(error).partition(': ')[2]}; given by event '{event.name}'"
+                    raise ArrayError(error.name, problem) from None
+                node = self.start(q, v, node.time)
                 log.parts.append(self._jump(before, node))
         return node._replace(fired=tuple(fired)), stop
 

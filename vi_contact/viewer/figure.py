@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vi_contact.errors import ViContactError
 from vi_contact.robot.robot import Robot
 from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.viewer.report import panels, robot_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+
+LONGEST_NAME = 40
+"""Characters of a curve's name in the legend, which is four names wide."""
+
+
+def _legend(ax: Axes, lines: dict[str, Line2D]) -> None:
+    """Names as they are: matplotlib would read mathematics between dollars, and hide _names."""
+    numbers = [str(k) for k in range(len(lines))]
+    legend = ax.legend(list(lines.values()), numbers, fontsize=7, ncols=4, frameon=False)
+    for text, name in zip(legend.get_texts(), lines, strict=True):
+        text.set_parse_math(False)
+        text.set_text(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}...")
 
 
 def save_figure(trajectory: Trajectory, path: str | Path, robot: Robot | None = None) -> Path:
@@ -24,13 +42,13 @@ def save_figure(trajectory: Trajectory, path: str | Path, robot: Robot | None = 
     axes = figure.subplots(len(plots), 1, sharex=True, squeeze=False)[:, 0]
     start, end = float(trajectory.time[0]), float(trajectory.time[-1])
     for plot, ax in zip(plots, axes, strict=True):
+        lines = {}
         for curve in plot["series"]:
             if not curve["shown"]:
                 continue
             style = "steps-post" if curve["step"] else "default"
-            [line] = ax.plot(
-                curve["x"] + start, curve["y"], drawstyle=style, label=curve["name"], linewidth=1.2
-            )
+            [line] = ax.plot(curve["x"] + start, curve["y"], drawstyle=style, linewidth=1.2)
+            lines[curve["name"]] = line
             bounds = ax.get_ylim()
             for limit in curve["limits"]:
                 ax.plot(curve["x"] + start, limit, "--", color=line.get_color(), linewidth=0.7)
@@ -42,7 +60,7 @@ def save_figure(trajectory: Trajectory, path: str | Path, robot: Robot | None = 
         if plot["log"]:
             ax.set_yscale("log", nonpositive="clip")
         ax.grid(alpha=0.3)
-        ax.legend(fontsize=7, ncols=4, frameon=False)
+        _legend(ax, lines)
     axes[-1].set_xlabel("time [s]", fontsize=8)
     axes[-1].set_xlim(start, end)
     file = Path(path)

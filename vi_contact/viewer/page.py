@@ -30,6 +30,9 @@ from vi_contact.viewer import scene
 VIEW_DIRECTION = np.array([1.0, -1.5, 0.55]) / np.linalg.norm([1.0, -1.5, 0.55])
 """From the robot to the camera: from the right, a little to the front and above."""
 
+LARGEST = 1e30
+"""Number in pages and plots: single precision ends at 3e38, and forces are scaled there."""
+
 ARROW_LENGTH = 0.2
 """Of a force as large as the robot's weight, per size of what the camera sees."""
 
@@ -97,6 +100,7 @@ def scene_data(
     arrows: int,
 ) -> dict[str, Any]:
     """What every page has: the scene, and a camera that sees the box from lower to upper."""
+    check_range("the robot's place", lower, upper)
     size = float(np.linalg.norm(upper - lower))
     built = scene.build_scene(robot, size, plane, trail, collisions, obstacles, arrows)
     weight = 9.81 * max(robot.mass, 1e-9)
@@ -117,6 +121,16 @@ def scene_data(
             "direction": VIEW_DIRECTION.tolist(),
         },
     }
+
+
+def check_range(what: str, *arrays: Array) -> None:
+    """ViContactError where numbers are too large for pictures, which have single precision."""
+    largest = max(float(np.abs(array).max(initial=0.0)) for array in arrays)
+    if not largest <= LARGEST:
+        raise ViContactError(
+            f"{what} has numbers up to {largest:.3g}; pages and plots hold up to {LARGEST:g}: "
+            "check units, or what made the motion grow"
+        )
 
 
 def _missing(robot: Robot) -> str:

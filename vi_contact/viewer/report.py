@@ -19,7 +19,7 @@ from vi_contact.simulation.trajectory import Trajectory
 from vi_contact.solvers.newton import Status
 from vi_contact.solvers.stepper import METHODS
 from vi_contact.viewer import forces, scene
-from vi_contact.viewer.page import render, scene_data
+from vi_contact.viewer.page import check_range, render, scene_data
 
 FRAMES_PER_SECOND = 60.0
 MAX_FRAMES = 3000
@@ -71,6 +71,7 @@ def robot_of(trajectory: Trajectory, robot: Robot | None = None) -> Robot:
 
 def report_data(trajectory: Trajectory, robot: Robot, collisions: bool) -> dict[str, Any]:
     """All that the page shows."""
+    _check_range(trajectory)
     frames = _frames(trajectory)
     p_WB, quat = trajectory.p_WB[frames], trajectory.quat_WB_xyzw[frames]
     plane = trajectory.contacts.plane if trajectory.contacts.plane[:3].any() else None
@@ -96,6 +97,12 @@ def report_data(trajectory: Trajectory, robot: Robot, collisions: bool) -> dict[
         },
         "touches": {"numbers": touches, "first": first},
     }
+
+
+def _check_range(trajectory: Trajectory) -> None:
+    values = (trajectory.p_WB, trajectory.q, trajectory.tau, trajectory.contacts.touches)
+    works = (trajectory.kinetic, trajectory.potential, trajectory.ledger.change)
+    check_range(f"the trajectory of '{trajectory.robot_name}'", *values, *works)
 
 
 def _numbers(values: Array) -> NDArray[np.float32]:
@@ -141,6 +148,7 @@ def _touches(
 # ---------------------------------------------------------------- plots
 def panels(trajectory: Trajectory, robot: Robot) -> list[dict[str, Any]]:
     """The plots: title, unit and curves."""
+    _check_range(trajectory)
     ledger = trajectory.ledger
     works = {
         "motors": ledger.motor,
