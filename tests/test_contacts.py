@@ -9,7 +9,7 @@ from support import example
 from urdf_text import INERTIAL, extension, joint, link, robot, write
 
 import vi_contact as vc
-from vi_contact.robot.contacts import MAX_HULL_POINTS, reduced_hull
+from vi_contact.robot.hulls import MAX_HULL_POINTS, reduced_hull
 
 
 def shape(geometry, origin="0 0 0"):
