@@ -34,6 +34,8 @@ class Convex(Record):
     """Loops of vertices, anticlockwise seen from outside."""
     normals: Array = field(default_factory=lambda: np.zeros((0, 3)))
     """(f, 3) of the faces, outwards."""
+    triangles: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    """(t, 3) the faces cut up."""
     note: str = ""
     """What was approximated."""
 
@@ -42,9 +44,12 @@ class Convex(Record):
         """What the distances are computed of."""
         if self.shape is not None:
             return self.shape
-        points = coal.StdVec_Vec3s()
-        points.extend(list(self.vertices))
-        return coal.ConvexBase.convexHull(points, True, "Qt")
+        mesh = coal.BVHModelOBB()
+        mesh.beginModel(len(self.triangles), len(self.vertices))
+        mesh.addVertices(self.vertices)
+        mesh.addTriangles(self.triangles.astype(np.uint64))
+        mesh.buildConvexRepresentation(False)
+        return mesh.convex
 
     @cached_property
     def box(self) -> tuple[Array, Array]:
@@ -92,4 +97,6 @@ def convex_of(geometry: coal.CollisionGeometry | Mesh) -> Convex | None:
 def _polytope(hull: Hull | None, shape: coal.CollisionGeometry | None, note: str) -> Convex | None:
     if hull is None:
         return None
-    return Convex(shape, 0.0, hull.vertices, hull.edges, hull.faces, hull.normals, note)
+    return Convex(
+        shape, 0.0, hull.vertices, hull.edges, hull.faces, hull.normals, hull.triangles, note
+    )

@@ -52,9 +52,18 @@ class Hull(Record):
     @property
     def faces(self) -> tuple[tuple[int, ...], ...]:
         """Loops of vertices."""
-        loops, ends = self.loops.tolist(), np.cumsum(self.sides).tolist()
-        return tuple(
-            tuple(loops[end - sides : end]) for end, sides in zip(ends, self.sides, strict=True)
+        loops, ends = tuple(self.loops.tolist()), np.cumsum(self.sides).tolist()
+        return tuple(loops[end - k : end] for end, k in zip(ends, self.sides.tolist(), strict=True))
+
+    @property
+    def triangles(self) -> NDArray[np.int64]:
+        """(t, 3) the faces, each as a fan."""
+        first = np.cumsum(self.sides) - self.sides
+        fans = self.sides - 2
+        start = np.repeat(first, fans)
+        k = np.arange(fans.sum()) - np.repeat(np.cumsum(fans) - fans, fans)
+        return np.column_stack(
+            [self.loops[start], self.loops[start + k + 1], self.loops[start + k + 2]]
         )
 
 
@@ -124,10 +133,11 @@ def _reach(points: Array, kept: Array, hull: ConvexHull) -> float:
     """Largest distance of the points from the hull of those that were kept [m]."""
     largest = 0.0
     planes = hull.equations
+    rounding = 1e-12 * float(np.abs(points).max())
     corners = kept[hull.simplices]
     for block in _blocks(len(points), len(planes)):
         heights = points[block] @ planes[:, :3].T + planes[:, 3]
-        point, facet = np.nonzero(heights > 0.0)
+        point, facet = np.nonzero(heights > rounding)
         if len(point):
             # the nearest point of a polytope lies on a facet that faces the point
             distance = _to_triangles(points[block][point], corners[facet])
@@ -189,7 +199,8 @@ def _merged(points: Array, hull: ConvexHull, error: float = 0.0) -> Hull:
 def _coplanar(planes: Array) -> list[list[int]]:
     """Facets whose planes (f, 4) are those of the first of their group."""
     near: dict[int, list[int]] = {}
-    for i, j in cKDTree(planes).query_pairs(COPLANAR, p=np.inf, output_type="ndarray").tolist():
+    pairs = cKDTree(planes).query_pairs(COPLANAR, p=np.inf, output_type="ndarray")
+    for i, j in pairs.tolist():
         near.setdefault(i, []).append(j)
     groups: list[list[int]] = []
     taken: set[int] = set()
@@ -234,9 +245,9 @@ def _farthest(vertices: Array, directions: Array) -> tuple[NDArray[np.int64], Ar
     farthest = np.zeros(len(directions), dtype=np.int64)
     outer = np.full(len(directions), -np.inf)
     for block in blocks:
-        reach = vertices[block] @ directions.T
-        here = reach.argmax(axis=0)
-        most = reach.max(axis=0)
+        reach = directions @ vertices[block].T
+        here = reach.argmax(axis=1)
+        most = reach[np.arange(len(directions)), here]
         farther = most > outer
         farthest[farther] = here[farther] + block.start
         outer[farther] = most[farther]
