@@ -28,6 +28,9 @@ DIRECTIONS = 1024
 HULL_TOLERANCE = 1e-6
 """A hull vertex that sticks out by less is left out [m]."""
 
+SAMPLE = 20_000
+"""Points among which the width of a simplification is sought first."""
+
 BLOCK = 4_000_000
 """Numbers in one array of work."""
 
@@ -112,21 +115,29 @@ def _simplified(points: Array) -> Array:
     Qhull leaves out what is less than a width outside of it; for smooth surfaces the number that it
     keeps is inversely proportional to that width.
     """
-    size = float(np.ptp(points, axis=0).max())
-    width = 1e-3 * size
-    best: Array | None = None
+    width = 1e-3 * float(np.ptp(points, axis=0).max())
+    if len(points) > SAMPLE:
+        few = points[:: len(points) // SAMPLE]
+        width = _sought(few, width)[1]
+    kept = _sought(points, width)[0]
+    if len(kept) > MAX_VERTICES:
+        raise ValueError("no width leaves so few vertices")
+    return kept
+
+
+def _sought(points: Array, width: float) -> tuple[Array, float]:
+    """The points kept by a width that keeps nearly MAX_VERTICES, and that width."""
+    best, best_width = points, width
     for _ in range(12):
         kept = points[ConvexHull(points, qhull_options=f"Qt W{width:.6e}").vertices]
         if len(kept) <= MAX_VERTICES:
-            best = kept
+            best, best_width = kept, width
             if len(kept) > 0.85 * MAX_VERTICES:
                 break
-        width *= min(max(len(kept) / (0.93 * MAX_VERTICES), 0.5), 3.0)
-        if best is not None and len(kept) > MAX_VERTICES:
+        elif len(best) <= MAX_VERTICES:
             break
-    if best is None:
-        raise ValueError("no width leaves so few vertices")
-    return best
+        width *= min(max(len(kept) / (0.93 * MAX_VERTICES), 0.5), 3.0)
+    return best, best_width
 
 
 def _reach(points: Array, kept: Array, hull: ConvexHull) -> float:
