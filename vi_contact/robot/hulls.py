@@ -141,20 +141,37 @@ def _sought(points: Array, width: float) -> tuple[Array, float]:
 
 
 def _reach(points: Array, kept: Array, hull: ConvexHull) -> float:
-    """Largest distance of the points from the hull of those that were kept [m]."""
-    largest = 0.0
+    """Largest distance of the points from the hull of those that were kept [m].
+
+    No point is farther away than triangles near it are; the farthest by that measure are looked at
+    first, and the search ends where it says that all others are nearer.
+    """
     planes = hull.equations
-    rounding = 1e-12 * float(np.abs(points).max())
     corners = kept[hull.simplices]
+    rounding = 1e-12 * float(np.abs(points).max())
+    tree = cKDTree(corners.mean(axis=1))
+    bounds = np.concatenate(
+        [_bounds(points[block], corners, tree) for block in _blocks(len(points), 200)]
+    )
+    order = np.argsort(-bounds)
+    largest = 0.0
     for block in _blocks(len(points), len(planes)):
-        heights = points[block] @ planes[:, :3].T + planes[:, 3]
-        point, facet = np.nonzero(heights > rounding)
+        if bounds[order[block.start]] <= largest:
+            break
+        some = points[order[block]]
+        point, facet = np.nonzero(some @ planes[:, :3].T + planes[:, 3] > rounding)
         if len(point):
             # the nearest point of a polytope lies on a facet that faces the point
-            distance = _to_triangles(points[block][point], corners[facet])
+            distance = _to_triangles(some[point], corners[facet])
             first = np.flatnonzero(np.r_[True, np.diff(point) > 0])
             largest = max(largest, float(np.minimum.reduceat(distance, first).max()))
     return largest
+
+
+def _bounds(points: Array, corners: Array, tree: cKDTree) -> Array:
+    """(n,) distances of points (n, 3) from the nearest of the triangles whose middles are near."""
+    near = tree.query(points, k=3)[1]
+    return np.min([_to_triangles(points, corners[near[:, k]]) for k in range(3)], axis=0)
 
 
 def _to_triangles(p: Array, corners: Array) -> Array:
