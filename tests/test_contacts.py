@@ -9,14 +9,7 @@ from support import example
 from urdf_text import INERTIAL, extension, joint, link, robot, write
 
 import vi_contact as vc
-from vi_contact.robot.contacts import (
-    DIRECTIONS,
-    MAX_HULL_POINTS,
-    _even_directions,
-    _extremes,
-    _outside,
-    reduced_hull,
-)
+from vi_contact.robot.hulls import MAX_HULL_POINTS, reduced_hull
 
 
 def shape(geometry, origin="0 0 0"):
@@ -110,17 +103,6 @@ def test_a_mesh_is_searched_once(tmp_path, monkeypatch):
     loaded = load(tmp_path, shape(mesh), shape(mesh, "2 0 0"), shape('<box size="1 1 1"/>'))
     assert len(loaded.contacts) == 3 * 8
     assert len(calls) == 1
-
-
-@pytest.mark.parametrize("stretch", [(1.0, 1.0, 1.0), (1.0, 0.1, 0.3), (1.0, 1.0, 0.0)])
-def test_extremes_of_a_large_mesh_are_all_found(stretch):
-    """Most vertices are passed over after a first look, and none of these are extremes."""
-    vertices = np.random.default_rng(1).normal(size=(4000, 3)) * stretch
-    directions = _even_directions(DIRECTIONS)
-    wanted = np.unique((vertices @ directions.T).argmax(axis=0))
-    np.testing.assert_array_equal(_extremes(vertices, directions), wanted)
-    if all(stretch):
-        assert _outside(vertices, vertices[wanted]).sum() < 0.2 * len(vertices)
 
 
 def test_capsule_is_two_spheres(tmp_path):

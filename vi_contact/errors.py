@@ -157,6 +157,18 @@ class PinocchioError(RobotFileError):
     """pinocchio refused a file that passed our own checks; its words are in the message."""
 
 
+class MeshSizeError(RobotFileError):
+    """A mesh file that is too long to be read."""
+
+    def __init__(self, path: Path | str, size: int, largest: int) -> None:
+        super().__init__(
+            path,
+            f"the mesh has {1e-6 * size:.3g} MB, and collision meshes of up to "
+            f"{1e-6 * largest:.3g} MB are read; save it with fewer triangles, or name a coarser "
+            "mesh, a box or a capsule in <collision>",
+        )
+
+
 class StrictImportError(RobotFileError):
     """Strict import met approximations or ignored physics; `findings` lists them all."""
 

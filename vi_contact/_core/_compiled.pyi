@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from numpy import float64, int32
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class Model:
         radius: float,
         vertices: Array,
         edges: NDArray[int32],
-        faces: list[list[int]],
+        faces: Sequence[Sequence[int]],
         normals: Array,
     ) -> None:
         """A polytope swept by a sphere on a link (-1: the world), in the frame of its joint.

@@ -9,39 +9,19 @@ from typing import TYPE_CHECKING
 
 import coal
 import numpy as np
-import pinocchio as pin
-from numpy.typing import NDArray
-from scipy.spatial import ConvexHull, QhullError
 
 from vi_contact.errors import ValueFormatError
 from vi_contact.robot.extension import ContactSpec
-from vi_contact.robot.parts import WORLD, Array, Contact, Indices
+from vi_contact.robot.meshes import Mesh, mesh_of_vertices
+from vi_contact.robot.parts import WORLD, Array, Contact
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.xml import Document, Element
 
 if TYPE_CHECKING:
     from vi_contact.robot.robot import Robot
 
-MAX_HULL_POINTS = 32
-"""Contact points of a mesh at most."""
-
 RIM_POINTS = 8
 """Contact points on each rim of a cylinder."""
-
-DIRECTIONS = 1024
-"""Directions in which a mesh is searched for hull vertices; about 6 degrees apart."""
-
-BLOCK = 32
-"""Directions looked in at once: of a mesh of 100 000 vertices that takes 26 MB."""
-
-LARGE_MESH = 500
-"""Vertices from which on a first look at a few directions pays."""
-
-FEW = 48
-"""Directions of that look, beside the axes."""
-
-HULL_TOLERANCE = 1e-6
-"""A hull vertex that sticks out by less is left out [m]."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +35,7 @@ class ContactFinder:
     def __call__(self, robot: Robot) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
         if self.declared:
             return declared_contacts(robot, self.declared, self.friction)
-        return derived_contacts(robot, robot.collision_model, self.friction)
+        return derived_contacts(robot, self.friction)
 
 
 def link_friction(document: Document) -> tuple[dict[str, float], list[Finding]]:
@@ -121,18 +101,16 @@ def declared_contacts(
 
 
 def derived_contacts(
-    robot: Robot, geometry: pin.GeometryModel | None, friction: Mapping[str, float]
+    robot: Robot, friction: Mapping[str, float]
 ) -> tuple[tuple[Contact, ...], tuple[Finding, ...]]:
     """Contacts of all collision shapes on moving bodies, and what was approximated."""
     by_link: dict[str, list[tuple[int, Array, float, str]]] = {}
     findings: list[Finding] = []
-    points_of = _PointsOfShapes()
-    for shape in geometry.geometryObjects if geometry is not None else ():
-        body = shape.parentJoint - 1
+    for collider in robot.colliders:
+        body, link = collider.body, collider.link
         if body == WORLD:
             continue
-        link = robot.model.frames[shape.parentFrame].name
-        points, radius, source, approximation = points_of(shape.geometry)
+        points, radius, source, approximation = shape_points(collider.shape)
         if approximation:
             element = f"link '{link}'/collision"
             findings.append(
@@ -140,7 +118,7 @@ def derived_contacts(
             )
         com = robot.bodies[body].com
         for point in points:
-            p_BC = shape.placement.act(point) - com
+            p_BC = collider.placement.act(point) - com
             by_link.setdefault(link, []).append((body, p_BC, radius, source))
     contacts = []
     for link, entries in by_link.items():
@@ -150,22 +128,7 @@ def derived_contacts(
     return tuple(contacts), tuple(findings)
 
 
-class _PointsOfShapes:
-    """`shape_points`, at once for a mesh that occurred before: robots have many legs."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Array, float, str, str]] = {}
-
-    def __call__(self, shape: coal.CollisionGeometry) -> tuple[Array, float, str, str]:
-        if not isinstance(shape, coal.BVHModelBase):
-            return shape_points(shape)
-        vertices = mesh_vertices(shape).tobytes()
-        if vertices not in self._known:
-            self._known[vertices] = shape_points(shape)
-        return self._known[vertices]
-
-
-def shape_points(shape: coal.CollisionGeometry) -> tuple[Array, float, str, str]:
+def shape_points(shape: coal.CollisionGeometry | Mesh) -> tuple[Array, float, str, str]:
     """Points (n, 3) in the shape's frame, their radius, the shape's name, what was approximated."""
     if isinstance(shape, coal.Sphere):
         return np.zeros((1, 3)), float(shape.radius), "sphere", ""
@@ -185,12 +148,11 @@ def shape_points(shape: coal.CollisionGeometry) -> tuple[Array, float, str, str]
         return points, 0.0, "cylinder", (
             f"cylinder as {len(points)} rim points, flat by at most {1e3 * sag:.2g} mm"
         ) if sag else ""  # fmt: skip
-    vertices = mesh_vertices(shape)
-    points, depth = reduced_hull(vertices)
-    return points, 0.0, "mesh", (
-        f"mesh as {len(points)} hull vertices of {len(vertices)}, its hull sticks out by up to "
-        f"{1e3 * depth:.2g} mm"
-    ) if depth > 0.0 else ""  # fmt: skip
+    mesh = shape if isinstance(shape, Mesh) else mesh_of_vertices(mesh_vertices(shape))
+    return mesh.points, 0.0, "mesh", (
+        f"mesh as {len(mesh.points)} hull vertices of {mesh.span}, its hull sticks out by up to "
+        f"{1e3 * mesh.depth:.2g} mm"
+    ) if mesh.depth > 0.0 else ""  # fmt: skip
 
 
 def _different(points: Array) -> Array:
@@ -208,69 +170,3 @@ def mesh_vertices(shape: coal.CollisionGeometry) -> Array:
         return np.array(shape.points())
     box = shape.aabb_local  # ellipsoid, cone: no vertices of their own
     return np.array(list(product(*zip(box.min_, box.max_, strict=True))))
-
-
-def reduced_hull(vertices: Array) -> tuple[Array, float]:
-    """At most 32 hull vertices, and how far the hull reaches beyond theirs [m].
-
-    Starts from the extremes along the axes and always adds the vertex that sticks out farthest,
-    over evenly spread directions.
-    """
-    directions = _even_directions(DIRECTIONS)
-    vertices = vertices[_extremes(vertices, directions)]
-    reach = vertices @ directions.T
-    farthest = reach.argmax(axis=0)
-    outer = reach.max(axis=0)
-    chosen = list(dict.fromkeys(farthest[:6].tolist()))
-    inner = reach[chosen].max(axis=0)
-    while len(chosen) < MAX_HULL_POINTS and (outer - inner).max() > HULL_TOLERANCE:
-        chosen.append(int(farthest[(outer - inner).argmax()]))
-        inner = np.maximum(inner, reach[chosen[-1]])
-    depth = float((outer - inner).max())
-    return vertices[chosen], depth if depth > HULL_TOLERANCE else 0.0
-
-
-def _extremes(vertices: Array, directions: Array) -> Indices:
-    """Indices, rising, of the vertices that are the farthest in some direction (d, 3).
-
-    Of a large mesh most lie inside the hull of a few extremes, and are not looked at again.
-    """
-    candidates = np.arange(len(vertices))
-    if len(vertices) > LARGE_MESH:
-        few = _farthest(
-            vertices, np.vstack([directions[:6], directions[6 :: len(directions) // FEW]])
-        )
-        outside = _outside(vertices, vertices[few])
-        outside[few] = True
-        candidates = np.flatnonzero(outside)
-    return candidates[_farthest(vertices[candidates], directions)]
-
-
-def _farthest(vertices: Array, directions: Array) -> Indices:
-    """Indices, rising, of the farthest vertices; blocks of rows are ten times faster to search."""
-    blocks = np.array_split(directions, -(-len(directions) // BLOCK))
-    found = [(block @ vertices.T).argmax(axis=1) for block in blocks]
-    return np.unique(np.concatenate(found))
-
-
-def _outside(vertices: Array, corners: Array) -> NDArray[np.bool_]:
-    """(n,) whether vertices are outside the hull of some corners, or on it; all if it is flat."""
-    try:
-        planes = ConvexHull(corners).equations
-    except (QhullError, ValueError):
-        return np.ones(len(vertices), dtype=bool)
-    rounding = 1e-9 * np.abs(corners).max()  # of the planes: 1e-15 of the size
-    outside = np.zeros(len(vertices), dtype=bool)
-    for block in np.array_split(planes, -(-len(planes) // BLOCK)):
-        outside |= (block[:, :3] @ vertices.T + block[:, 3:]).max(axis=0) > -rounding
-    return outside
-
-
-def _even_directions(count: int) -> Array:
-    """(count, 3) unit vectors on a golden spiral, with the six axes among them."""
-    k = np.arange(count) + 0.5
-    z = 1.0 - 2.0 * k / count
-    azimuth = np.pi * (1.0 + 5.0**0.5) * k
-    radius = np.sqrt(1.0 - z * z)
-    spiral = np.stack([radius * np.cos(azimuth), radius * np.sin(azimuth), z], axis=1)
-    return np.vstack([np.eye(3), -np.eye(3), spiral])

@@ -2,56 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 
 import coal
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
+from numpy.typing import NDArray
 
+from vi_contact.robot.hulls import Hull, hull_of
+from vi_contact.robot.meshes import Mesh, mesh_of_vertices
 from vi_contact.robot.parts import Array, Record
 
 PRISM_SIDES = 24
 """A cylinder is a prism of so many sides; flat by 0.9 % of its radius."""
-
-COPLANAR = 1e-7
-"""Facets of a hull whose normals differ by less are one face."""
 
 
 @dataclass(frozen=True)
 class Convex(Record):
     """A ball has one vertex, a capsule two; boxes and meshes have radius zero."""
 
-    geometry: coal.CollisionGeometry
-    """What the distances are computed of."""
+    shape: coal.CollisionGeometry | None
+    """What the distances are computed of, if it is not the polytope."""
     radius: float
     """[m]."""
     vertices: Array
     """(n, 3) in the frame of the shape [m]."""
-    edges: tuple[tuple[int, int], ...]
-    faces: tuple[tuple[int, ...], ...]
+    edges: NDArray[np.int64]
+    """(e, 2)."""
+    faces: tuple[tuple[int, ...], ...] = ()
     """Loops of vertices, anticlockwise seen from outside."""
-    normals: Array
+    normals: Array = field(default_factory=lambda: np.zeros((0, 3)))
     """(f, 3) of the faces, outwards."""
+    triangles: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    """(t, 3) the faces cut up."""
     note: str = ""
     """What was approximated."""
 
+    @cached_property
+    def geometry(self) -> coal.CollisionGeometry:
+        """What the distances are computed of."""
+        if self.shape is not None:
+            return self.shape
+        mesh = coal.BVHModelOBB()
+        mesh.beginModel(len(self.triangles), len(self.vertices))
+        mesh.addVertices(self.vertices)
+        mesh.addTriangles(self.triangles.astype(np.uint64))
+        mesh.buildConvexRepresentation(False)
+        return mesh.convex
 
-def convex_of(geometry: coal.CollisionGeometry) -> Convex | None:
+    @cached_property
+    def box(self) -> tuple[Array, Array]:
+        """(3,) lower and upper corner of the box around it, in its frame [m]."""
+        return (
+            self.vertices.min(axis=0) - self.radius,
+            self.vertices.max(axis=0) + self.radius,
+        )
+
+
+def convex_of(geometry: coal.CollisionGeometry | Mesh) -> Convex | None:
     """The convex shape of a collision geometry, or None if there is none (flat, or not known).
 
     A mesh is replaced by its convex hull.
     """
-    none: tuple[()] = ()
+    none = np.zeros((0, 2), dtype=np.int64)
     if isinstance(geometry, coal.Sphere):
-        radius = float(geometry.radius)
-        return Convex(geometry, radius, np.zeros((1, 3)), none, none, np.zeros((0, 3)))
+        return Convex(geometry, float(geometry.radius), np.zeros((1, 3)), none)
     if isinstance(geometry, coal.Capsule):
         ends = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]]) * float(geometry.halfLength)
-        return Convex(geometry, float(geometry.radius), ends, ((0, 1),), none, np.zeros((0, 3)))
+        return Convex(geometry, float(geometry.radius), ends, np.array([[0, 1]]))
     if isinstance(geometry, coal.Box):
         corners = np.array(list(product((-1.0, 1.0), repeat=3))) * np.ravel(geometry.halfSide)
-        return _polytope(corners, geometry, "")
+        return _polytope(hull_of(corners)[0], geometry, "")
     if isinstance(geometry, coal.Cylinder):
         angles = 2.0 * np.pi * np.arange(PRISM_SIDES) / PRISM_SIDES
         rim = float(geometry.radius) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -59,65 +81,22 @@ def convex_of(geometry: coal.CollisionGeometry) -> Convex | None:
         rims = [np.column_stack([rim, z]) for z in (-half, half)]
         sag = float(geometry.radius) * (1.0 - np.cos(np.pi / PRISM_SIDES))
         note = f"cylinder as a prism of {PRISM_SIDES} sides, flat by {1e3 * sag:.2g} mm"
-        return _polytope(np.vstack(rims), None, note)
-    if isinstance(geometry, coal.BVHModelBase):
-        return _polytope(np.array(geometry.vertices()), None, "mesh as its convex hull")
+        return _polytope(hull_of(np.vstack(rims))[0], None, note)
     if isinstance(geometry, coal.ConvexBase):
-        return _polytope(np.array(geometry.points()), None, "")
+        mesh = mesh_of_vertices(np.array(geometry.points()))
+        return _polytope(mesh.hull, None, mesh.simplification)
+    if isinstance(geometry, coal.BVHModelBase):
+        geometry = mesh_of_vertices(np.array(geometry.vertices()))
+    if isinstance(geometry, Mesh):
+        note = "mesh as its convex hull"
+        lack = geometry.simplification
+        return _polytope(geometry.hull, None, f"{note}; {lack}" if lack else note)
     return None
 
 
-def _polytope(points: Array, geometry: coal.CollisionGeometry | None, note: str) -> Convex | None:
-    """The hull of some points, facets in one plane merged."""
-    try:
-        hull = ConvexHull(points)
-    except (QhullError, ValueError):  # flat, or too few
+def _polytope(hull: Hull | None, shape: coal.CollisionGeometry | None, note: str) -> Convex | None:
+    if hull is None:
         return None
-    number = {int(vertex): k for k, vertex in enumerate(hull.vertices)}
-    vertices = points[hull.vertices]
-    faces, normals = [], []
-    left = list(range(len(hull.simplices)))
-    while left:
-        normal = hull.equations[left[0], :3]
-        same = [
-            i
-            for i in left
-            if np.abs(hull.equations[i, :3] - normal).max() < COPLANAR
-            and abs(hull.equations[i, 3] - hull.equations[left[0], 3]) < COPLANAR
-        ]
-        left = [i for i in left if i not in same]
-        corners = sorted({number[int(vertex)] for i in same for vertex in hull.simplices[i]})
-        middle = vertices[corners].mean(axis=0)
-        x = vertices[corners[0]] - middle
-        y = np.cross(normal, x)
-        away = vertices[corners] - middle
-        order = np.argsort(np.arctan2(away @ y, away @ x))
-        faces.append(tuple(corners[i] for i in order))
-        normals.append(normal)
-    edges = {
-        (min(a, b), max(a, b))
-        for face in faces
-        for a, b in zip(face, face[1:] + face[:1], strict=True)
-    }
     return Convex(
-        geometry if geometry is not None else _hull_geometry(vertices),
-        0.0,
-        vertices.copy(),
-        tuple(sorted(edges)),
-        tuple(faces),
-        np.array(normals),
-        note,
+        shape, 0.0, hull.vertices, hull.edges, hull.faces, hull.normals, hull.triangles, note
     )
-
-
-def _hull_geometry(vertices: Array) -> coal.CollisionGeometry:
-    """coal's convex polytope of hull vertices."""
-    triangles = ConvexHull(vertices).simplices
-    mesh = coal.BVHModelOBBRSS()
-    mesh.beginModel(len(triangles), len(vertices))
-    mesh.addVertices(vertices)
-    for a, b, c in triangles:
-        mesh.addTriangle(vertices[a], vertices[b], vertices[c])
-    mesh.endModel()
-    mesh.buildConvexHull(True, "Qt")
-    return mesh.convex

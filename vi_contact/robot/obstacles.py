@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from vi_contact.errors import ObstacleError
 from vi_contact.robot.contacts import mesh_vertices
 from vi_contact.robot.maximal import check_array, is_number
+from vi_contact.robot.meshes import Mesh
 from vi_contact.robot.parts import Array, Pose, immutable
 from vi_contact.robot.urdf import load_robot
 
@@ -40,6 +41,8 @@ class Obstacle:
     """Geometries and their poses in the world."""
     friction: float = 0.8
     """Coulomb's coefficient, for links that do not give their own."""
+    notes: tuple[str, ...] = ()
+    """What was simplified when it was read."""
 
     def __post_init__(self) -> None:
         if not (is_number(self.friction) and self.friction >= 0.0):
@@ -115,15 +118,18 @@ class Obstacle:
         robot = load_robot(path, base="fixed")
         label = name or robot.name
         X_WR = _placement(position, quat_xyzw)
-        geometry = robot.collision_model
-        shapes = []
+        shapes, notes = [], []
         pin.forwardKinematics(robot.model, robot.data, robot.neutral())
-        for shape in geometry.geometryObjects if geometry is not None else ():
-            X_RS = robot.data.oMi[shape.parentJoint] * shape.placement
-            shapes.append((shape.geometry, Pose.from_se3(X_WR * X_RS)))
+        for collider in robot.colliders:
+            X_RS = robot.data.oMi[collider.body + 1] * collider.placement
+            shape = collider.shape
+            if isinstance(shape, Mesh):
+                notes += [shape.simplification] if shape.simplification else []
+                shape = _points(shape.points if shape.hull is None else shape.hull.vertices)
+            shapes.append((shape, Pose.from_se3(X_WR * X_RS)))
         if not shapes:
             raise ObstacleError(f"obstacle '{label}': {Path(path).name} has no collision shapes")
-        return Obstacle(label, tuple(shapes), friction)
+        return Obstacle(label, tuple(shapes), friction, tuple(notes))
 
 
 def to_numbers(obstacles: Sequence[Obstacle]) -> dict[str, NDArray[Any]]:

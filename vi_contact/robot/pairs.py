@@ -12,6 +12,7 @@ import coal
 import numpy as np
 import pinocchio as pin
 from lxml import etree
+from numpy.typing import NDArray
 
 from vi_contact.errors import ArgumentError, RobotFileNotFoundError
 from vi_contact.robot.convex import Convex, convex_of
@@ -80,10 +81,8 @@ class Separator:
     """Signed distance, normal and nearest points of pairs of shapes, by coal."""
 
     def __init__(self, pairs: Sequence[tuple[BodyShape, BodyShape]]) -> None:
-        self._distance = [
-            coal.ComputeDistance(a.convex.geometry, b.convex.geometry) for a, b in pairs
-        ]
-        self._geometries = pairs  # coal holds no reference to them
+        self._pairs = pairs
+        self._distances: list[coal.ComputeDistance | None] = [None] * len(pairs)
         self._request = coal.DistanceRequest()
         self._request.enable_signed_distance = True
         self._result = coal.DistanceResult()
@@ -94,7 +93,12 @@ class Separator:
         X_WB = coal.Transform3s(poses[12:21].reshape(3, 3), poses[21:])
         result = self._result
         result.clear()
-        distance = self._distance[pair](X_WA, X_WB, self._request, result)
+        compute = self._distances[pair]
+        if compute is None:  # most pairs never come near
+            a, b = self._pairs[pair]
+            compute = coal.ComputeDistance(a.convex.geometry, b.convex.geometry)
+            self._distances[pair] = compute
+        distance = compute(X_WA, X_WB, self._request, result)
         return [
             distance,
             *np.ravel(result.normal).tolist(),
@@ -126,8 +130,9 @@ def find_pairs(
     notes: list[str] = []
     shapes = _robot_shapes(robot, notes)
     for obstacle in obstacles:
+        notes += [f"obstacle '{obstacle.name}': {note}" for note in obstacle.notes]
         for geometry, pose in obstacle.shapes:
-            convex = _convex(geometry, f"obstacle '{obstacle.name}'", notes)
+            convex = _noted(convex_of(geometry), f"obstacle '{obstacle.name}'", notes)
             if convex is not None:
                 shapes.append(
                     BodyShape(obstacle.name, WORLD, convex, pose, obstacle.friction, True)
@@ -161,13 +166,13 @@ def find_pairs(
             other = second.friction if second.obstacle else None
             friction = max(own) if own else standard_friction if other is None else other
             pairs.append((a, b, friction, names.setdefault(name, len(names))))
-    pairs = [pair for pair in pairs if list(names)[pair[3]] not in filtered]
-    kept = sorted({pair[3] for pair in pairs})
     known = list(names)
+    pairs = [pair for pair in pairs if known[pair[3]] not in filtered]
+    kept = {name: k for k, name in enumerate(sorted({pair[3] for pair in pairs}))}
     return BodyPairs(
         tuple(shapes),
-        tuple((a, b, friction, kept.index(name)) for a, b, friction, name in pairs),
-        tuple(known[k] for k in kept),
+        tuple((a, b, friction, kept[name]) for a, b, friction, name in pairs),
+        tuple(known[name] for name in kept),
         filtered,
         tuple(dict.fromkeys(notes)),
     )
@@ -175,19 +180,19 @@ def find_pairs(
 
 def _robot_shapes(robot: Robot, notes: list[str]) -> list[BodyShape]:
     shapes = []
-    geometry = robot.collision_model
-    for shape in geometry.geometryObjects if geometry is not None else ():
-        link = robot.model.frames[shape.parentFrame].name
-        convex = _convex(shape.geometry, f"link '{link}'", notes)
+    known: dict[int, Convex | None] = {}  # links that share a mesh share its hull
+    for collider in robot.colliders:
+        link, shape = collider.link, collider.shape
+        if id(shape) not in known:
+            known[id(shape)] = convex_of(shape)
+        convex = _noted(known[id(shape)], f"link '{link}'", notes)
         if convex is not None:
-            pose = Pose.from_se3(shape.placement)
-            friction = robot.friction.get(link)
-            shapes.append(BodyShape(link, shape.parentJoint - 1, convex, pose, friction))
+            pose = Pose.from_se3(collider.placement)
+            shapes.append(BodyShape(link, collider.body, convex, pose, robot.friction.get(link)))
     return shapes
 
 
-def _convex(geometry: coal.CollisionGeometry, owner: str, notes: list[str]) -> Convex | None:
-    convex = convex_of(geometry)
+def _noted(convex: Convex | None, owner: str, notes: list[str]) -> Convex | None:
     if convex is None:
         notes.append(f"{owner}: a shape that is flat or not known, left out")
     elif convex.note:
@@ -227,22 +232,40 @@ class _NeutralOverlap:
     def __init__(self, robot: Robot, shapes: Sequence[BodyShape]) -> None:
         self.robot = robot
         self.shapes = shapes
-        self.poses: list[pin.SE3] | None = None
+
+    @cached_property
+    def _placed(self) -> tuple[list[coal.Transform3s], Array, Array]:
+        """Poses in the world, and (n, 3) lower and upper corners of the boxes around the shapes."""
+        pin.forwardKinematics(self.robot.model, self.robot.data, self.robot.neutral())
+        poses, lower, upper = [], [], []
+        for shape in self.shapes:
+            placement = pin.SE3(pin.Quaternion(shape.placement.quat_xyzw), shape.placement.p)
+            X_WS = self.robot.data.oMi[shape.body + 1] * placement
+            poses.append(coal.Transform3s(X_WS.rotation, X_WS.translation))
+            low, high = shape.convex.box
+            middle = X_WS.act(0.5 * (low + high))
+            half = np.abs(X_WS.rotation) @ (0.5 * (high - low))
+            lower.append(middle - half)
+            upper.append(middle + half)
+        return poses, np.array(lower), np.array(upper)
+
+    @cached_property
+    def _near(self) -> NDArray[np.bool_]:
+        """(n, n) whether the boxes meet, a little enlarged: those that do not are far apart."""
+        _, lower, upper = self._placed
+        slack = 1e-6 * (1.0 + np.abs(lower).max() + np.abs(upper).max())  # far above round-off
+        return np.all(lower[:, None] <= upper[None] + slack, axis=2) & np.all(
+            lower[None] <= upper[:, None] + slack, axis=2
+        )
 
     def __call__(self, i: int, j: int) -> bool:
-        if self.poses is None:
-            pin.forwardKinematics(self.robot.model, self.robot.data, self.robot.neutral())
-            self.poses = [
-                self.robot.data.oMi[shape.body + 1]
-                * pin.SE3(pin.Quaternion(shape.placement.quat_xyzw), shape.placement.p)
-                for shape in self.shapes
-            ]
+        if not self._near[i, j]:
+            return False
+        poses = self._placed[0]
         result = coal.DistanceResult()
-        X_A, X_B = (
-            coal.Transform3s(p.rotation, p.translation) for p in (self.poses[i], self.poses[j])
-        )
         a, b = self.shapes[i].convex.geometry, self.shapes[j].convex.geometry
-        return bool(coal.distance(a, X_A, b, X_B, coal.DistanceRequest(), result) <= 0.0)
+        distance = coal.distance(a, poses[i], b, poses[j], coal.DistanceRequest(), result)
+        return bool(distance <= 0.0)
 
 
 def _disabled(self_collision: SelfCollision) -> set[frozenset[str]]:

@@ -42,7 +42,7 @@ from vi_contact.robot.parts import (
     read_only,
 )
 from vi_contact.robot.report import Finding, ImportReport, Outcome, drive_findings
-from vi_contact.robot.shapes import MissingMesh
+from vi_contact.robot.shapes import Collider, MissingMesh
 from vi_contact.robot.wheels import Wheel, find_wheels
 
 Geometry = Callable[[], "pin.GeometryModel | None"]
@@ -86,6 +86,7 @@ class Robot:
         friction: Mapping[str, float] | None = None,
         missing: Callable[[], tuple[MissingMesh, ...]] = tuple,
         loaded: pin.Model | None = None,
+        colliders: Callable[[], tuple[Collider, ...]] = tuple,
     ) -> None:
         self.name = name
         self.file = file
@@ -109,6 +110,7 @@ class Robot:
         self._visual = visual
         self._late_findings = late_findings
         self._missing = missing
+        self._colliders = colliders
         self._made = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -129,7 +131,7 @@ class Robot:
     def __getstate__(self) -> dict[str, object]:
         """All but work space and pictures, which the other process reads for itself."""
         self.check_model()
-        left_out = ("data", "collision_model", "visual_model", "_loaded")
+        left_out = ("data", "collision_model", "visual_model", "colliders", "_loaded")
         state = {name: value for name, value in vars(self).items() if name not in left_out}
         return state | {"friction": dict(self.friction)}
 
@@ -178,6 +180,7 @@ class Robot:
             self.friction,
             self._missing,
             self._loaded,
+            self._colliders,
         )
 
     # ------------------------------------------------------------ sizes and names
@@ -268,6 +271,11 @@ class Robot:
     @cached_property
     def visual_model(self) -> pin.GeometryModel | None:
         return self._visual()
+
+    @cached_property
+    def colliders(self) -> tuple[Collider, ...]:
+        """Collision shapes as contacts see them: meshes as their hulls."""
+        return self._colliders()
 
     @property
     def missing_meshes(self) -> tuple[MissingMesh, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,13 @@ from lxml import etree
 
 from vi_contact.errors import PinocchioError, ValueFormatError
 from vi_contact.robot.checks import Checker
+from vi_contact.robot.meshes import (
+    Mesh,
+    UnusableMeshError,
+    mesh_of_file,
+    reader_words,
+    vertex_problem,
+)
 from vi_contact.robot.parts import Array
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.xml import Document, Element, local_name
@@ -36,6 +44,30 @@ _SIZES = {
 
 LONGEST = 200
 """Characters of an address in a message."""
+
+
+@dataclass(frozen=True)
+class Collider:
+    """A collision shape; of a mesh what counts in contact."""
+
+    link: str
+    body: int
+    placement: pin.SE3
+    """In the frame of the joint that carries the body, or in the world."""
+    shape: coal.CollisionGeometry | Mesh
+
+
+def colliders_of(model: pin.Model, geometry: pin.GeometryModel | None) -> tuple[Collider, ...]:
+    """Of pinocchio's shapes."""
+    return tuple(
+        Collider(
+            model.frames[shape.parentFrame].name,
+            shape.parentJoint - 1,
+            shape.placement,
+            shape.geometry,
+        )
+        for shape in (geometry.geometryObjects if geometry is not None else ())
+    )
 
 
 @dataclass(frozen=True)
@@ -284,6 +316,24 @@ class Shapes:
             except (ValueError, RuntimeError) as error:
                 message = f"pinocchio could not build the {role} shapes: {error}"
                 raise PinocchioError(self.document.path, message) from error
+        for shape in list(geometry.geometryObjects):
+            vertices = isinstance(shape.geometry, coal.BVHModelBase) and shape.geometry.vertices()
+            problem = "" if vertices is False else vertex_problem(vertices)
+            if problem:
+                link_name = model.frames[shape.parentFrame].name
+                self._note_mesh(link_name, role, shape.meshPath, problem, None)
+                geometry.removeGeometryObject(shape.name)
+        self._warn(model, known)
+        return geometry
+
+    def _build(
+        self, model: pin.Model, kind: pin.GeometryType, root: Element | None = None
+    ) -> pin.GeometryModel:
+        """Links with the same mesh share what was read."""
+        text = etree.tostring(self.root if root is None else root, encoding="unicode")
+        loader = coal.CachedMeshLoader(coal.BV_OBBRSS)
+        geometry = pin.buildGeomFromUrdfString(model, text, kind, mesh_loader=loader)
+        role = "collision" if kind == pin.GeometryType.COLLISION else "visual"
         for link, element, radius, length in self._capsules:
             if element.tag != role:
                 continue
@@ -291,20 +341,57 @@ class Shapes:
             if geometry.existGeometryName(name):
                 shape = geometry.geometryObjects[geometry.getGeometryId(name)]
                 shape.geometry = coal.Capsule(radius, length)
-        for shape in list(geometry.geometryObjects):
-            problem = _mesh_problem(shape.geometry)
-            if problem:
-                link_name = model.frames[shape.parentFrame].name
-                self._note_mesh(link_name, role, shape.meshPath, problem, None)
-                geometry.removeGeometryObject(shape.name)
-        if len(self.missing) > known:
-            _log.warning("robot '%s': %s", model.name, missing_words(self.missing[known:]))
         return geometry
 
-    def _build(self, model: pin.Model, kind: pin.GeometryType) -> pin.GeometryModel:
-        return pin.buildGeomFromUrdfString(
-            model, etree.tostring(self.root, encoding="unicode"), kind
+    def _warn(self, model: pin.Model, known: int) -> None:
+        if len(self.missing) > known:
+            _log.warning("robot '%s': %s", model.name, missing_words(self.missing[known:]))
+
+    # ------------------------------------------------------------ what counts in contact
+    def colliders(self, model: pin.Model) -> tuple[Collider, ...]:
+        """The collision shapes; each mesh file is read once, or not at all if its hull is kept.
+
+        pinocchio places the shapes; to its parser the meshes are boxes.
+        """
+        known = len(self.missing)
+        meshes = self._collision_meshes()
+        self._warn(model, known)
+        root = copy.deepcopy(self.root)
+        for mesh in root.iterfind("link/collision/geometry/mesh"):
+            mesh.getparent().replace(mesh, etree.Element("box", size="1 1 1"))
+        try:
+            geometry = self._build(model, pin.GeometryType.COLLISION, root)
+        except (ValueError, RuntimeError) as error:
+            message = f"pinocchio could not build the collision shapes: {error}"
+            raise PinocchioError(self.document.path, message) from error
+        return tuple(
+            replace(collider, shape=meshes.get(shape.name, collider.shape))
+            for collider, shape in zip(
+                colliders_of(model, geometry), geometry.geometryObjects, strict=True
+            )
         )
+
+    def _collision_meshes(self) -> dict[str, Mesh]:
+        """By pinocchio's name of the shape; those that cannot be used are taken out."""
+        read: dict[tuple[str, bytes], Mesh | str] = {}
+        meshes: dict[str, Mesh] = {}
+        for link in self.root.findall("link"):
+            for element in link.findall("collision"):
+                mesh = element.find("geometry/mesh")
+                if mesh is None:
+                    continue
+                file = mesh.get("filename")
+                scale = self.document.vector(mesh, "scale", (1.0, 1.0, 1.0))
+                if (file, scale.tobytes()) not in read:
+                    read[file, scale.tobytes()] = _read(Path(file), scale)
+                found = read[file, scale.tobytes()]
+                name = str(link.get("name"))
+                if isinstance(found, str):
+                    self._note_mesh(name, "collision", file, found, mesh.sourceline)
+                    link.remove(element)
+                else:
+                    meshes[f"{name}_{link.findall('collision').index(element)}"] = found
+        return meshes
 
     def _drop_unreadable(self, role: str) -> None:
         """Takes out the shapes whose meshes cannot be read one by one."""
@@ -317,7 +404,7 @@ class Shapes:
                 try:
                     loader.load(mesh.get("filename"), np.ones(3))
                 except (ValueError, RuntimeError) as error:
-                    problem = _reason(error)
+                    problem = reader_words(error)
                     name = str(link.get("name"))
                     self._note_mesh(name, role, mesh.get("filename"), problem, mesh.sourceline)
                     link.remove(element)
@@ -339,17 +426,9 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _reason(error: Exception) -> str:
-    """The reader's own reason, without the place in its source and its hints."""
-    noise = ("From file:", "in function:", "at line:", "message:", "Hint:", "Could not load")
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(line for line in lines if not line.startswith(noise)) or "unreadable"
-
-
-def _mesh_problem(shape: coal.CollisionGeometry) -> str:
-    if not isinstance(shape, coal.BVHModelBase):
-        return ""
-    vertices = np.asarray(shape.vertices())
-    if len(vertices) == 0:
-        return "it has no vertices"
-    return "" if np.isfinite(vertices).all() else "it has vertices that are not finite"
+def _read(file: Path, scale: Array) -> Mesh | str:
+    """The mesh, or why there is none."""
+    try:
+        return mesh_of_file(file, scale)
+    except UnusableMeshError as error:
+        return str(error)

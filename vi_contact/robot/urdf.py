@@ -38,7 +38,7 @@ from vi_contact.robot.inertias import check_model, inertia_findings, rotor_findi
 from vi_contact.robot.parts import WORLD, JointKind, Loop, Mimic, Motor, Pose, Spring
 from vi_contact.robot.report import Finding, Outcome
 from vi_contact.robot.robot import Robot, check_size
-from vi_contact.robot.shapes import Shapes, missing_words
+from vi_contact.robot.shapes import Shapes, colliders_of, missing_words
 from vi_contact.robot.tags import tag_findings
 from vi_contact.robot.xml import Document, is_number, parse
 
@@ -133,6 +133,7 @@ def load_robot(
         path=str(file.resolve()),
         friction=friction,
         missing=shapes.missing_so_far,
+        colliders=partial(shapes.colliders, model),
     )
     _warn_of_meshes(robot, shapes, contacts == "auto" and not extension.contacts)
     try:
@@ -186,6 +187,7 @@ def from_pinocchio(
         contact_source=ContactFinder(),
         collision=partial(_given, collision_model),
         visual=partial(_given, visual_model),
+        colliders=partial(colliders_of, model, collision_model),
     )
 
 

@@ -167,9 +167,9 @@ def _add_shapes(model: _core.Model, body_pairs: BodyPairs) -> None:
             shape.placement.vector,
             convex.radius,
             convex.vertices @ R_LS.T + shape.placement.p,
-            _integers([list(edge) for edge in convex.edges], 2),
-            [list(face) for face in convex.faces],
-            _numbers(convex.normals @ R_LS.T, 3),
+            convex.edges.astype(np.int32),
+            convex.faces,
+            convex.normals @ R_LS.T,
         )
     for shape_1, shape_2, friction, name in body_pairs.pairs:
         model.add_pair(shape_1, shape_2, friction, name)
