@@ -89,22 +89,6 @@ def test_shapes_without_volume_touch(tmp_path, geometry, count, radius):
     assert any(record.force.any() for record in trajectory.contacts.values())
 
 
-def test_a_mesh_is_searched_once(tmp_path, monkeypatch):
-    """Legs of one kind share a mesh; the search takes a second for 100 000 vertices."""
-    cube_stl(tmp_path / "cube.stl")
-    calls = []
-
-    def counted(vertices):
-        calls.append(len(vertices))
-        return reduced_hull(vertices)
-
-    monkeypatch.setattr("vi_contact.robot.contacts.reduced_hull", counted)
-    mesh = '<mesh filename="cube.stl"/>'
-    loaded = load(tmp_path, shape(mesh), shape(mesh, "2 0 0"), shape('<box size="1 1 1"/>'))
-    assert len(loaded.contacts) == 3 * 8
-    assert len(calls) == 1
-
-
 def test_capsule_is_two_spheres(tmp_path):
     """pinocchio's parser knows no capsule, and drops the link's other shapes with it."""
     loaded = load(

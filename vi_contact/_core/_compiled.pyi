@@ -147,6 +147,8 @@ class Stepper:
         """
     def push(self, impulse: Array) -> None:
         """Adds a generalised impulse (nv,) to the momentum at the node."""
+    def spring_forces(self) -> Array:
+        """Forces of the rows of springs and dampers in the last step, or at the start [N]."""
     def spring_rule(self, time_step: float) -> Array:
         """(rows, 5) of springs in the next step: alpha, share and carried left, and right."""
     def interval_energy(self) -> float:

@@ -109,7 +109,7 @@ class Closure {
     double largest = 0.0;
     for (int i = 0; i < size(); ++i) {
       const double e = std::abs(rows[i].error + h * rows[i].compliance * lambda[i]);
-      if (!(e <= largest)) largest = e;
+      if (!(e <= largest) && !std::isnan(largest)) largest = e;
     }
     return largest;
   }

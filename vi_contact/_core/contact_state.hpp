@@ -48,7 +48,7 @@ struct ContactState {
     const Vector2 f = friction.error(R, mu * normal.trial(R));
     squares += e * e + f.squaredNorm();
     const double size = std::max(std::abs(e), f.cwiseAbs().maxCoeff()) / R;
-    if (!(size <= largest)) largest = size;
+    if (!(size <= largest) && !std::isnan(largest)) largest = size;
   }
 
   // 1 if it is open, 2 if it sticks, 3 if it slides.

@@ -95,7 +95,7 @@ class JointLaws {
       const double f = e.torque > 0.0 ? e.friction.error(e.R, e.bound).x() : 0.0;
       squares += a * a + b * b + f * f;
       const double size = std::max({std::abs(a), std::abs(b), std::abs(f)}) / e.R;
-      if (!(size <= largest)) largest = size;
+      if (!(size <= largest) && !std::isnan(largest)) largest = size;
     }
   }
 

@@ -422,6 +422,7 @@ NB_MODULE(_compiled, m) {
       .def(
           "feedback", [](const OwningStepper& s, double h) { return s.stepper.feedback(h); },
           "time_step"_a)
+      .def("spring_forces", [](const OwningStepper& s) { return s.stepper.spring_forces(); })
       .def(
           "spring_rule", [](OwningStepper& s, double h) { return s.stepper.spring_rule(h); },
           "time_step"_a)

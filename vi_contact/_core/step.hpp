@@ -421,6 +421,9 @@ class Stepper {
     return rule;
   }
 
+  // Forces of the rows of springs and dampers in the last interval, or at the start [N].
+  const VectorX& spring_forces() const { return closure_.springs.forces; }
+
   // A step of any length; the state keeps the warm start of the usual one.
   StepReport step(const double* tau, const double* wrenches, double time_step) {
     const double usual = h_;

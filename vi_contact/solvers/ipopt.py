@@ -164,6 +164,8 @@ class IpoptStepper:
         memory.momentum[:] = momentum.full().reshape(-1, WRENCH)
         for wheel in robot.wheels:
             memory.spins[wheel.joint] = v[robot.joints[wheel.joint].idx_v]
+        springs = self._books.spring_forces()
+        memory.multipliers[len(memory.multipliers) - len(springs) :] = -0.5 * springs
         angle = memory.coordinates
         for i, joint in enumerate(robot.joints):
             angle[i] = robot.joint_position(memory.q, i) if joint.nv == 1 else 0.0
